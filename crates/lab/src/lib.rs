@@ -1,1 +1,4 @@
-//! (skeleton)
+//! The laboratory: drives configured, driven, checked and measured.
+#![warn(missing_docs)]
+
+pub mod oracle;

@@ -1,1 +1,31 @@
-//! (skeleton)
+//! A NAND flash array and its time.
+//!
+//! [`Nand`] takes orders (read, program, erase), works out when each is carried out on its die
+//! and channel, and says so when it is done. It keeps what was programmed, with its out-of-band
+//! area, and never interprets it. It refuses what flash cannot do: a program out of order or over
+//! a written page, an erase under work, two operations on one die.
+//!
+//! There is no clock, thread, file or callback here: [`Nand::next_event`] says when something
+//! happens, [`Nand::step`] makes it happen. All times are nanoseconds.
+#![warn(missing_docs)]
+
+mod array;
+mod cell;
+mod geometry;
+mod oob;
+mod op;
+mod power;
+mod schedule;
+mod timing;
+
+pub use array::{Array, BlockCondition};
+pub use cell::{Cell, CellKind, PageType, ProgramOrder};
+pub use geometry::{Block, Geometry, GeometryError, Ppn};
+pub use oob::{Extent, Extents, Oob, PageUse};
+pub use op::{Cause, Done, Kind, OpId};
+pub use power::Silicon;
+pub use schedule::{Counters, Nand, NandConfig};
+pub use timing::{Scheduler, Suspend, Timing, TimingError};
+
+/// Simulated time in nanoseconds since the device was powered on.
+pub type Time = u64;

@@ -1,1 +1,33 @@
-//! (skeleton)
+//! The drive: write buffer, flash translation layer, garbage collection, recovery.
+//!
+//! [`Ssd`] takes [`Command`]s and yields [`Completion`]s in simulated time. There is no clock, file,
+//! thread, unordered map or unsafe code here; a drive is plain data and can be cloned mid-run.
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod catalog;
+
+pub mod allocation;
+pub mod blocks;
+pub mod buffer;
+pub mod config;
+mod epochs;
+pub mod flash;
+pub mod fragments;
+mod gc;
+mod log;
+pub mod map_cache;
+pub mod mapping;
+pub mod pacing;
+mod precondition;
+mod recovery;
+mod ssd;
+mod stats;
+pub mod streams;
+pub mod striping;
+pub mod victim;
+
+pub use config::{ConfigError, DeviceConfig, Layout};
+pub use nandle_nand as nand;
+pub use ssd::{Command, Completion, Op, Ssd, Status};
+pub use stats::Stats;

@@ -1,0 +1,297 @@
+//! What the flash holds: the physical truth, without time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::oob::{OobStore, page_name};
+use crate::op::NONE;
+use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn};
+
+/// Whether a block can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BlockCondition {
+    /// Reads, programs and erases work.
+    Good,
+    /// An erase was cut off: the block must be erased before anything else.
+    Undefined,
+    /// Worn out or bad from the factory.
+    Bad,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BlockState {
+    /// Pages of each type programmed or on order.
+    pub done: [u16; 4],
+    pub erases: u32,
+    pub first_seq: u64,
+    /// Programs on order or running, oldest and newest.
+    pub chain_head: u32,
+    pub chain_tail: u32,
+    /// Reads of the block and programs that supersede something in it, not yet done.
+    pub holds: u32,
+    /// An erase that waits for them.
+    pub erase: u32,
+    pub condition: BlockCondition,
+}
+
+/// Pages, blocks and their contents.
+#[derive(Clone, Debug)]
+pub struct Array {
+    pub(crate) geometry: Geometry,
+    pub(crate) cell: Cell,
+    pub(crate) oob: OobStore,
+    /// Sequence number of each page, counted from its block's first.
+    seq: Vec<u32>,
+    pub(crate) blocks: Vec<BlockState>,
+    /// Bytes kept per sector; 0 = contents are not modelled.
+    unit: usize,
+    data: Vec<Option<Box<[u8]>>>,
+    /// Contents of system pages (translation pages, log pages).
+    notes: BTreeMap<u32, Arc<[u8]>>,
+    next_seq: u64,
+}
+
+impl Array {
+    /// An erased array. `unit` bytes are kept for each sector: 0 for none, 8 for a stamp,
+    /// `sector_bytes` for the data itself.
+    pub fn new(geometry: Geometry, cell: Cell, unit: usize) -> Self {
+        let pages = geometry.pages() as usize;
+        let slots = geometry.block_slots();
+        Self {
+            oob: OobStore::new(pages),
+            seq: vec![0; pages],
+            blocks: vec![
+                BlockState {
+                    done: [0; 4],
+                    erases: 0,
+                    first_seq: 0,
+                    chain_head: NONE,
+                    chain_tail: NONE,
+                    holds: 0,
+                    erase: NONE,
+                    condition: BlockCondition::Good,
+                };
+                slots
+            ],
+            data: if unit == 0 { Vec::new() } else { vec![None; slots] },
+            unit,
+            geometry,
+            cell,
+            notes: BTreeMap::new(),
+            next_seq: 1,
+        }
+    }
+
+    /// The shape.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+    /// The cells.
+    #[inline]
+    pub fn cell(&self) -> &Cell {
+        &self.cell
+    }
+    /// Bytes kept per sector.
+    pub fn unit(&self) -> usize {
+        self.unit
+    }
+    #[inline]
+    pub(crate) fn index(&self, ppn: Ppn) -> usize {
+        let g = &self.geometry;
+        let block = g.block_of(ppn);
+        let number = (g.plane_of(block) as usize) * (g.blocks_per_plane as usize)
+            + (block.0 & ((1 << g.block_bits()) - 1)) as usize;
+        number * g.pages_per_block as usize + g.page_of(ppn) as usize
+    }
+
+    /// What a page says of itself.
+    #[inline]
+    pub fn oob(&self, ppn: Ppn) -> Oob<'_> {
+        self.oob.get(self.index(ppn))
+    }
+    /// What a page is used for.
+    #[inline]
+    pub fn page_use(&self, ppn: Ppn) -> PageUse {
+        self.oob.kind(self.index(ppn))
+    }
+    /// The page's sequence number: larger = programmed on a later order.
+    pub fn seq(&self, ppn: Ppn) -> u64 {
+        self.blocks[self.geometry.block_of(ppn).0 as usize].first_seq + u64::from(self.seq[self.index(ppn)])
+    }
+    /// The sequence number of the first page programmed in `block` since its erase.
+    pub fn seq_of_block(&self, block: Block) -> u64 {
+        self.blocks[block.0 as usize].first_seq
+    }
+    /// Takes the next sequence number, for a record that is not a page of its own.
+    pub fn take_seq(&mut self) -> u64 {
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+    /// Pages of each type programmed (or on order) in `block`.
+    #[inline]
+    pub fn programmed(&self, block: Block) -> [u16; 4] {
+        self.blocks[block.0 as usize].done
+    }
+    /// Pages programmed (or on order) in `block`.
+    #[inline]
+    pub fn pages_programmed(&self, block: Block) -> u32 {
+        self.blocks[block.0 as usize].done.iter().map(|&n| u32::from(n)).sum()
+    }
+    /// How often `block` was erased.
+    #[inline]
+    pub fn erases(&self, block: Block) -> u32 {
+        self.blocks[block.0 as usize].erases
+    }
+    /// Whether `block` can be used.
+    #[inline]
+    pub fn condition(&self, block: Block) -> BlockCondition {
+        self.blocks[block.0 as usize].condition
+    }
+    /// Marks `block` as bad (from the factory, or after a failed erase).
+    pub fn set_bad(&mut self, block: Block) {
+        self.blocks[block.0 as usize].condition = BlockCondition::Bad;
+    }
+    /// The type of `ppn`.
+    #[inline]
+    pub fn page_type(&self, ppn: Ppn) -> PageType {
+        self.cell.page_type(self.geometry.page_of(ppn))
+    }
+    /// The shadow order's next page of `block`, if any is left.
+    #[inline]
+    pub fn next_strict(&self, block: Block) -> Option<Ppn> {
+        let done = self.pages_programmed(block);
+        (done < self.geometry.pages_per_block)
+            .then(|| self.geometry.ppn(block, self.cell.strict_page(done)))
+    }
+
+    /// Writes a page's out-of-band area and takes its place in the program order.
+    ///
+    /// # Panics
+    /// If the block is not usable or the page is not next in the program order: flash cannot do that.
+    #[inline]
+    pub fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) {
+        let block = self.geometry.block_of(ppn);
+        let page = self.geometry.page_of(ppn);
+        let index = self.index(ppn);
+        let state = &mut self.blocks[block.0 as usize];
+        assert!(
+            state.condition == BlockCondition::Good && state.erase == NONE,
+            "{} programmed in a block that is bad, undefined or to be erased",
+            page_name(ppn)
+        );
+        assert!(
+            page < self.geometry.pages_per_block && self.cell.may_program(&state.done, page),
+            "{} programmed out of order or twice: {:?} programmed so far",
+            page_name(ppn),
+            state.done
+        );
+        let kind = self.cell.page_type(page);
+        if state.done == [0; 4] {
+            state.first_seq = self.next_seq;
+        }
+        state.done[kind] += 1;
+        let delta = self.next_seq - state.first_seq;
+        self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
+        self.next_seq += 1;
+        self.oob.set(index, oob);
+    }
+
+    /// Erases a block at once; its wear is counted.
+    pub fn erase(&mut self, block: Block) {
+        self.wipe(block);
+        let state = &mut self.blocks[block.0 as usize];
+        state.condition = BlockCondition::Good;
+        state.erases += 1;
+    }
+
+    pub(crate) fn wipe(&mut self, block: Block) {
+        let first = self.index(self.geometry.ppn(block, 0));
+        for index in first..first + self.geometry.pages_per_block as usize {
+            self.oob.clear(index);
+        }
+        if let Some(data) = self.data.get_mut(block.0 as usize) {
+            *data = None;
+        }
+        self.blocks[block.0 as usize].done = [0; 4];
+        if !self.notes.is_empty() {
+            let first = self.geometry.ppn(block, 0).0;
+            let last = first + self.geometry.pages_per_block;
+            while let Some((&ppn, _)) = self.notes.range(first..last).next() {
+                self.notes.remove(&ppn);
+            }
+        }
+    }
+
+    /// Makes a page as if it had never been ordered; its order number is returned to the block.
+    pub(crate) fn unprogram(&mut self, ppn: Ppn) {
+        let index = self.index(ppn);
+        self.oob.clear(index);
+        self.notes.remove(&ppn.0);
+        let kind = self.page_type(ppn);
+        let block = self.geometry.block_of(ppn);
+        self.blocks[block.0 as usize].done[kind] -= 1;
+    }
+
+    /// The bytes kept for `n` sectors from sector `at` of `ppn`; empty if contents are not modelled.
+    pub fn sectors(&self, ppn: Ppn, at: u32, n: u32) -> &[u8] {
+        if self.unit == 0 {
+            return &[];
+        }
+        let range = self.range(ppn, at, n);
+        match &self.data[self.geometry.block_of(ppn).0 as usize] {
+            Some(data) => &data[range],
+            None => panic!("{} read, but nothing was programmed there", page_name(ppn)),
+        }
+    }
+
+    /// Keeps `bytes` as the contents of the sectors from sector `at` of `ppn`.
+    pub fn fill(&mut self, ppn: Ppn, at: u32, bytes: &[u8]) {
+        if self.unit != 0 {
+            let range = self.range(ppn, at, (bytes.len() / self.unit) as u32);
+            self.block_data(ppn)[range].copy_from_slice(bytes);
+        }
+    }
+
+    /// Copies the contents of `n` sectors from one page to another.
+    pub fn copy(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {
+        if self.unit != 0 {
+            let bytes = self.sectors(from, from_at, n).to_vec();
+            self.fill(to, to_at, &bytes);
+        }
+    }
+
+    fn range(&self, ppn: Ppn, at: u32, n: u32) -> std::ops::Range<usize> {
+        let first = (self.geometry.page_of(ppn) * self.geometry.sectors_per_page() + at) as usize * self.unit;
+        first..first + n as usize * self.unit
+    }
+
+    fn block_data(&mut self, ppn: Ppn) -> &mut [u8] {
+        let bytes =
+            (self.geometry.pages_per_block * self.geometry.sectors_per_page()) as usize * self.unit;
+        self.data[self.geometry.block_of(ppn).0 as usize]
+            .get_or_insert_with(|| vec![0; bytes].into_boxed_slice())
+    }
+
+    /// What a system page holds.
+    pub fn note(&self, ppn: Ppn) -> Option<&Arc<[u8]>> {
+        self.notes.get(&ppn.0)
+    }
+    /// Keeps `bytes` as what a system page holds.
+    pub fn set_note(&mut self, ppn: Ppn, bytes: Arc<[u8]>) {
+        debug_assert!(bytes.len() <= self.geometry.page_bytes as usize);
+        self.notes.insert(ppn.0, bytes);
+    }
+    /// Whether any page holds more than one run of sectors.
+    #[inline]
+    pub fn has_lists(&self) -> bool {
+        self.oob.has_lists()
+    }
+
+    /// The raw out-of-band word of a page: a cheap read that brings its cache line near.
+    #[inline]
+    pub fn peek(&self, ppn: Ppn) -> u64 {
+        self.oob.word(self.index(ppn))
+    }
+}

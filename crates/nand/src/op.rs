@@ -1,0 +1,87 @@
+//! Operations: what a die is asked to do, and for whom.
+
+/// An operation under way. Valid until its [`Done`] has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId(pub u32);
+
+/// What a die does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Array read, then transfer out.
+    Read,
+    /// Transfer in, then array program.
+    Program,
+    /// Block erase.
+    Erase,
+}
+
+/// On whose behalf; the parts that a write amplification factor is taken apart into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cause {
+    /// A host request's own data.
+    Host,
+    /// Reading old sectors to complete a partial update.
+    Rmw,
+    /// Garbage collection and wear levelling.
+    Gc,
+    /// Bringing versions or areas of a logical page together.
+    Merge,
+    /// Translation pages.
+    Map,
+    /// The metadata log.
+    Meta,
+}
+
+impl Cause {
+    /// How many causes there are.
+    pub const COUNT: usize = 6;
+}
+
+/// An operation has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Which one; its slot is free again.
+    pub op: OpId,
+    /// What it did.
+    pub kind: Kind,
+    /// For whom.
+    pub cause: Cause,
+    /// The page read or programmed, or the first page of the block erased.
+    pub ppn: crate::Ppn,
+    /// When a die first worked on it.
+    pub started: crate::Time,
+    /// The flash reports failure: the block is worn out (erases only).
+    pub failed: bool,
+}
+
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A slot of the operation slab.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub started: u64,
+    pub order: u64,
+    pub ppn: u32,
+    pub transfer: u32,
+    /// Orders that must be done (or, along a block's chain, begun) first.
+    pub waits: u32,
+    /// Head of the list of operations that wait for this one.
+    pub dependents: u32,
+    /// Block that must not be erased before this is done, and the head of a list of further ones.
+    pub holds: u32,
+    pub more_holds: u32,
+    /// Next in the die's queue, or in the slab's free list.
+    pub next: u32,
+    /// Next operation of the same multi-plane group.
+    pub group: u32,
+    /// Next program of the same block.
+    pub chain: u32,
+    pub plane: u32,
+    pub kind: Kind,
+    pub cause: Cause,
+    pub background: bool,
+    pub begun: bool,
+    pub copyback: bool,
+}

@@ -1,0 +1,798 @@
+//! When everything happens: dies, channels and the operations that wait for them.
+//!
+//! An operation is a few phases, each on one resource. A die is taken from an operation's first
+//! phase to its last (no cache registers): read = [command] array, transfer out; program = transfer
+//! in, array; erase = [command] array. A channel carries one transfer at a time, first come first
+//! served. Events are ordered by (time, resource number), so a run depends on nothing else.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::op::{NONE, Op};
+use crate::{
+    Array, Block, BlockCondition, Cause, Cell, CellKind, Done, Geometry, Kind, Oob, OpId, PageUse, Ppn,
+    ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+};
+
+/// Everything that makes a flash array what it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NandConfig {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Bits per cell.
+    pub kind: CellKind,
+    /// The program order it insists on.
+    pub order: ProgramOrder,
+    /// Erases that a block stands before it goes bad; 0 = without limit.
+    pub endurance: u32,
+    /// How long everything takes.
+    pub timing: Timing,
+}
+
+/// What a die is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Idle,
+    /// Waiting for the channel, or on it.
+    Command,
+    TransferIn,
+    Array,
+    TransferOut,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Suspended {
+    pub op: u32,
+    remaining: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Die {
+    /// Head of the group in service.
+    pub op: u32,
+    /// The group's member on the channel.
+    member: u32,
+    pub phase: Phase,
+    /// Invalidates an array timer after a suspension.
+    timer: u32,
+    array_end: u64,
+    queue: [List; 4],
+    pub suspended: Option<Suspended>,
+    /// Operations waiting or in service.
+    load: u32,
+    dirty: bool,
+    channel: u32,
+    busy_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    /// The die that it serves.
+    die: Option<u32>,
+    waiting: std::collections::VecDeque<(u32, u64)>,
+    busy_ns: u64,
+}
+
+/// How often everything was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads by cause and page type.
+    pub reads: [[u64; 4]; Cause::COUNT],
+    /// Programs by cause and page type.
+    pub programs: [[u64; 4]; Cause::COUNT],
+    /// Erases.
+    pub erases: u64,
+    /// Suspensions.
+    pub suspensions: u64,
+    /// Array operations that covered several planes.
+    pub multi_plane: u64,
+}
+
+/// A flash array in time.
+#[derive(Clone, Debug)]
+pub struct Nand {
+    pub(crate) array: Array,
+    timing: Timing,
+    endurance: u32,
+    pub(crate) ops: Vec<Op>,
+    free: u32,
+    edges: Vec<(u32, u32)>,
+    free_edge: u32,
+    pub(crate) dies: Vec<Die>,
+    channels: Vec<Channel>,
+    heap: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    dirty: Vec<u32>,
+    done: Vec<Done>,
+    now: Time,
+    order: u64,
+    in_flight: u32,
+    counters: Counters,
+    transfer_page: u64,
+}
+
+impl Nand {
+    /// An erased array at time 0, keeping `unit` bytes of contents a sector (see [`Array::new`]).
+    ///
+    /// The configuration must have been validated.
+    pub fn new(config: &NandConfig, unit: usize) -> Self {
+        let cell = Cell::new(config.kind, config.order, config.geometry.pages_per_block);
+        Self::with_array(config, Array::new(config.geometry.clone(), cell, unit))
+    }
+
+    /// The array as a power cut left it, at time 0 again.
+    pub fn power_on(config: &NandConfig, silicon: Silicon) -> Self {
+        Self::with_array(config, silicon.0)
+    }
+
+    fn with_array(config: &NandConfig, array: Array) -> Self {
+        let g = &config.geometry;
+        let die = |n| Die {
+            op: NONE,
+            member: NONE,
+            phase: Phase::Idle,
+            timer: 0,
+            array_end: 0,
+            queue: [List { head: NONE, tail: NONE }; 4],
+            suspended: None,
+            load: 0,
+            dirty: false,
+            channel: g.channel_of_die(n),
+            busy_ns: 0,
+        };
+        Self {
+            transfer_page: config.timing.transfer(g, g.sectors_per_page()),
+            dies: (0..g.dies()).map(die).collect(),
+            channels: vec![Channel::default(); g.channels as usize],
+            array,
+            timing: config.timing.clone(),
+            endurance: if config.endurance == 0 { u32::MAX } else { config.endurance },
+            ops: Vec::new(),
+            free: NONE,
+            edges: Vec::new(),
+            free_edge: NONE,
+            heap: BinaryHeap::new(),
+            dirty: Vec::new(),
+            done: Vec::new(),
+            now: 0,
+            order: 0,
+            in_flight: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What the flash holds.
+    #[inline]
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+    /// What the flash holds, to be prepared before time begins or filled with contents on order.
+    #[inline]
+    pub fn array_mut(&mut self) -> &mut Array {
+        &mut self.array
+    }
+    /// The shape.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        self.array.geometry()
+    }
+    /// The durations.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+    /// The present time.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+    /// How often everything was done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    /// Operations ordered and not yet done.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+    /// Operations waiting or running on `die`: 0 = idle.
+    #[inline]
+    pub fn load(&self, die: u32) -> u32 {
+        self.dies[die as usize].load
+    }
+    /// Nanoseconds that each die was busy, and each channel.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        (self.dies.iter().map(|d| d.busy_ns).collect(), self.channels.iter().map(|c| c.busy_ns).collect())
+    }
+
+    /// The program of `ppn` that is on order or running, if there is one.
+    pub fn program_of(&self, ppn: Ppn) -> Option<OpId> {
+        let mut op = self.array.blocks[self.geometry().block_of(ppn).0 as usize].chain_head;
+        while op != NONE {
+            if self.ops[op as usize].ppn == ppn.0 {
+                return Some(OpId(op));
+            }
+            op = self.ops[op as usize].chain;
+        }
+        None
+    }
+    /// Whether programs of `block` are on order or running.
+    #[inline]
+    pub fn programs_pending(&self, block: Block) -> bool {
+        self.array.blocks[block.0 as usize].chain_head != NONE
+    }
+
+    fn new_op(&mut self, ppn: Ppn, kind: Kind, cause: Cause, background: bool, transfer: u64) -> u32 {
+        let plane = self.geometry().plane_of(self.geometry().block_of(ppn));
+        let op = Op {
+            started: 0,
+            order: 0,
+            ppn: ppn.0,
+            transfer: u32::try_from(transfer).unwrap_or(u32::MAX),
+            waits: 1, // released when the order is complete
+            dependents: NONE,
+            holds: NONE,
+            more_holds: NONE,
+            next: NONE,
+            group: NONE,
+            chain: NONE,
+            plane,
+            kind,
+            cause,
+            background,
+            begun: false,
+            copyback: false,
+        };
+        let die = self.geometry().die_of_plane(plane);
+        self.dies[die as usize].load += 1;
+        self.in_flight += 1;
+        if self.free == NONE {
+            self.ops.push(op);
+            (self.ops.len() - 1) as u32
+        } else {
+            let slot = self.free;
+            self.free = self.ops[slot as usize].next;
+            self.ops[slot as usize] = op;
+            slot
+        }
+    }
+
+    fn add_edge(&mut self, value: u32, next: u32) -> u32 {
+        if self.free_edge == NONE {
+            self.edges.push((value, next));
+            (self.edges.len() - 1) as u32
+        } else {
+            let slot = self.free_edge;
+            self.free_edge = self.edges[slot as usize].1;
+            self.edges[slot as usize] = (value, next);
+            slot
+        }
+    }
+
+    fn wait_for(&mut self, op: u32, before: u32) {
+        self.ops[op as usize].waits += 1;
+        self.ops[before as usize].dependents = self.add_edge(op, self.ops[before as usize].dependents);
+    }
+
+    fn hold(&mut self, block: Block, op: u32) {
+        self.array.blocks[block.0 as usize].holds += 1;
+        let slot = &mut self.ops[op as usize];
+        if slot.holds == NONE {
+            slot.holds = block.0;
+        } else {
+            self.ops[op as usize].more_holds = self.add_edge(block.0, self.ops[op as usize].more_holds);
+        }
+    }
+
+    fn release_wait(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.waits -= 1;
+        if slot.waits == 0 {
+            self.enqueue(op);
+        }
+    }
+
+    /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done. A page whose
+    /// program is still on order is read after it.
+    ///
+    /// # Panics
+    /// If the page is erased: there is nothing to read.
+    pub fn read(&mut self, ppn: Ppn, sectors: u32, cause: Cause, background: bool, after: &[OpId]) -> OpId {
+        debug_assert!(
+            !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
+            "read of an erased or torn page"
+        );
+        let transfer = self.transfer(sectors);
+        let op = self.new_op(ppn, Kind::Read, cause, background, transfer);
+        let block = self.geometry().block_of(ppn);
+        self.hold(block, op);
+        if let Some(program) = self.program_of(ppn) {
+            self.wait_for(op, program.0);
+        }
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        let kind = self.array.page_type(ppn);
+        self.counters.reads[cause as usize][kind] += 1;
+        self.release_wait(op);
+        OpId(op)
+    }
+
+    /// Orders a program of `ppn`, to start when `after` are done and earlier programs of its block
+    /// have started. From now on the array shows the page as programmed.
+    ///
+    /// # Panics
+    /// If flash cannot do it: see [`Array::program`].
+    pub fn program(
+        &mut self,
+        ppn: Ppn,
+        oob: &Oob<'_>,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> OpId {
+        self.array.program(ppn, oob);
+        let transfer = self.transfer_page;
+        let op = self.new_op(ppn, Kind::Program, cause, background, transfer);
+        let block = self.geometry().block_of(ppn).0 as usize;
+        let tail = self.array.blocks[block].chain_tail;
+        if tail == NONE {
+            self.array.blocks[block].chain_head = op;
+        } else {
+            self.ops[tail as usize].chain = op;
+            if !self.ops[tail as usize].begun {
+                self.ops[op as usize].waits += 1;
+            }
+        }
+        self.array.blocks[block].chain_tail = op;
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        let kind = self.array.page_type(ppn);
+        self.counters.programs[cause as usize][kind] += 1;
+        self.release_wait(op);
+        OpId(op)
+    }
+
+    /// A read and the program that waits for it copy a page within a plane: with `copyback` set,
+    /// neither uses the channel. To be said before [`Nand::settle`].
+    pub fn pair_copyback(&mut self, read: OpId, program: OpId) {
+        let same_plane = self.ops[read.0 as usize].plane == self.ops[program.0 as usize].plane;
+        if self.timing.copyback && same_plane {
+            self.ops[read.0 as usize].copyback = true;
+            self.ops[program.0 as usize].copyback = true;
+        }
+    }
+
+    /// `old`'s contents may be lost only when `by` is done: its block is not erased before.
+    #[inline]
+    pub fn supersede(&mut self, old: Ppn, by: OpId) {
+        let block = self.geometry().block_of(old);
+        if self.ops[by.0 as usize].holds != block.0 {
+            self.hold(block, by.0);
+        }
+    }
+
+    /// Orders an erase of `block`; it starts when no read of the block is left and everything
+    /// that supersedes its contents is on flash.
+    ///
+    /// # Panics
+    /// If the block is bad, already to be erased, or has programs on order.
+    pub fn erase(&mut self, block: Block, background: bool) -> OpId {
+        let state = &self.array.blocks[block.0 as usize];
+        assert!(
+            state.condition != BlockCondition::Bad && state.erase == NONE && state.chain_head == NONE,
+            "erase of block {:#x} while it is bad, programmed or already being erased",
+            block.0
+        );
+        let held = state.holds > 0;
+        let op = self.new_op(self.geometry().ppn(block, 0), Kind::Erase, Cause::Gc, background, 0);
+        self.array.blocks[block.0 as usize].erase = op;
+        self.counters.erases += 1;
+        if !held {
+            self.release_wait(op);
+        }
+        OpId(op)
+    }
+
+    fn transfer(&self, sectors: u32) -> u64 {
+        if self.timing.partial_transfer {
+            self.timing.transfer(self.geometry(), sectors)
+        } else {
+            self.transfer_page
+        }
+    }
+
+    fn enqueue(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.order = self.order;
+        self.order += 1;
+        let lane = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
+        let host_read = lane == 0;
+        let die_number = slot.plane / self.array.geometry.planes_per_die;
+        let die = &mut self.dies[die_number as usize];
+        let list = &mut die.queue[lane];
+        if list.head == NONE {
+            list.head = op;
+        } else {
+            self.ops[list.tail as usize].next = op;
+        }
+        list.tail = op;
+        if !die.dirty && (die.phase == Phase::Idle || (host_read && self.timing.suspend != Suspend::None)) {
+            die.dirty = true;
+            self.dirty.push(die_number);
+        }
+    }
+
+    /// Starts whatever can start now. Call after each batch of orders.
+    pub fn settle(&mut self) {
+        while let Some(die) = self.dirty.pop() {
+            self.dies[die as usize].dirty = false;
+            if self.dies[die as usize].phase == Phase::Idle {
+                self.dispatch(die);
+            } else {
+                self.try_suspend(die);
+            }
+        }
+    }
+
+    fn pick_lane(&self, die: &Die) -> Option<usize> {
+        let order = |lane: usize| match die.queue[lane].head {
+            NONE => u64::MAX,
+            op => self.ops[op as usize].order,
+        };
+        let first = |lanes: &[usize]| {
+            lanes.iter().copied().filter(|&l| die.queue[l].head != NONE).min_by_key(|&l| order(l))
+        };
+        match self.timing.scheduler {
+            Scheduler::Fifo => first(&[0, 1, 2, 3]),
+            Scheduler::ReadFirst => first(&[0, 2]).or_else(|| first(&[1, 3])),
+            Scheduler::HostOverGc => first(&[0, 1]).or_else(|| first(&[2, 3])),
+            Scheduler::Priority => (0..4).find(|&l| die.queue[l].head != NONE),
+        }
+    }
+
+    fn dispatch(&mut self, die_number: u32) {
+        let die = &self.dies[die_number as usize];
+        debug_assert!(die.op == NONE, "two operations on a die");
+        let lane = if die.suspended.is_some() {
+            // A suspended operation resumes as soon as no host read waits.
+            (die.queue[0].head != NONE).then_some(0)
+        } else {
+            self.pick_lane(die)
+        };
+        let Some(lane) = lane else {
+            if let Some(Suspended { op, remaining }) = self.dies[die_number as usize].suspended.take() {
+                let die = &mut self.dies[die_number as usize];
+                die.op = op;
+                self.start_array(die_number, remaining + self.timing.suspend_ns);
+            }
+            return;
+        };
+        let die = &mut self.dies[die_number as usize];
+        let op = die.queue[lane].head;
+        die.queue[lane].head = self.ops[op as usize].next;
+        die.op = op;
+        die.member = op;
+        self.ops[op as usize].next = NONE;
+        self.begin(op);
+        if self.timing.multi_plane {
+            self.gather(die_number, lane);
+        }
+        let kind = self.ops[op as usize].kind;
+        match kind {
+            Kind::Program => {
+                self.dies[die_number as usize].phase = Phase::TransferIn;
+                let duration = self.timing.command_ns + self.channel_time(op);
+                self.want_channel(die_number, duration);
+            }
+            Kind::Read | Kind::Erase if self.timing.command_ns > 0 => {
+                self.dies[die_number as usize].phase = Phase::Command;
+                self.want_channel(die_number, self.timing.command_ns);
+            }
+            Kind::Read | Kind::Erase => self.start_array(die_number, self.array_time(op)),
+        }
+    }
+
+    /// Adds to the operation just taken what other planes can do in the same array operation.
+    fn gather(&mut self, die_number: u32, lane: usize) {
+        /// A real controller looks only so far ahead.
+        const WINDOW: usize = 16;
+        let head = self.dies[die_number as usize].op;
+        let page_mask = (1_u32 << self.geometry().page_bits()) - 1;
+        let (kind, page) = (self.ops[head as usize].kind, self.ops[head as usize].ppn & page_mask);
+        let page_type = self.array.page_type(Ppn(page));
+        let mut planes = 1_u32 << (self.ops[head as usize].plane % self.geometry().planes_per_die);
+        let mut last = head;
+        let mut before = NONE;
+        let mut op = self.dies[die_number as usize].queue[lane].head;
+        for _ in 0..WINDOW {
+            if op == NONE {
+                break;
+            }
+            let next = self.ops[op as usize].next;
+            let slot = &self.ops[op as usize];
+            let plane = 1_u32 << (slot.plane % self.geometry().planes_per_die);
+            let other = slot.ppn & page_mask;
+            let fits = slot.kind == kind
+                && planes & plane == 0
+                && (kind == Kind::Erase
+                    || other == page
+                    || (!self.timing.multi_plane_same_offset
+                        && self.array.page_type(Ppn(other)) == page_type));
+            if fits {
+                planes |= plane;
+                let list = &mut self.dies[die_number as usize].queue[lane];
+                if before == NONE {
+                    list.head = next;
+                } else {
+                    self.ops[before as usize].next = next;
+                }
+                if list.tail == op {
+                    list.tail = before;
+                }
+                self.ops[op as usize].next = NONE;
+                self.ops[last as usize].group = op;
+                last = op;
+                self.begin(op);
+            } else {
+                before = op;
+            }
+            op = next;
+        }
+        if last != head {
+            self.counters.multi_plane += 1;
+        }
+    }
+
+    /// The operation is on its die: the block's next program may follow.
+    fn begin(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.begun = true;
+        slot.started = self.now;
+        let follower = slot.chain;
+        if slot.kind == Kind::Program && follower != NONE {
+            self.release_wait(follower);
+        }
+    }
+
+    fn channel_time(&self, op: u32) -> u64 {
+        let slot = &self.ops[op as usize];
+        if slot.copyback { 0 } else { u64::from(slot.transfer) }
+    }
+
+    fn array_time(&self, op: u32) -> u64 {
+        let one = |op: u32| {
+            let slot = &self.ops[op as usize];
+            match slot.kind {
+                Kind::Erase => self.timing.erase_ns,
+                Kind::Read => self.timing.read(self.array.page_type(Ppn(slot.ppn))),
+                Kind::Program => self.timing.program(self.array.page_type(Ppn(slot.ppn))),
+            }
+        };
+        let (mut longest, mut op) = (one(op), self.ops[op as usize].group);
+        while op != NONE {
+            longest = longest.max(one(op));
+            op = self.ops[op as usize].group;
+        }
+        longest
+    }
+
+    fn start_array(&mut self, die_number: u32, duration: u64) {
+        let die = &mut self.dies[die_number as usize];
+        die.phase = Phase::Array;
+        die.array_end = self.now + duration;
+        die.busy_ns += duration;
+        die.timer = die.timer.wrapping_add(1);
+        self.heap.push(Reverse((die.array_end, die_number, die.timer)));
+    }
+
+    fn want_channel(&mut self, die_number: u32, duration: u64) {
+        let number = self.dies[die_number as usize].channel;
+        let channel = &mut self.channels[number as usize];
+        if channel.die.is_none() {
+            self.grant(number, die_number, duration);
+        } else {
+            channel.waiting.push_back((die_number, duration));
+        }
+    }
+
+    fn grant(&mut self, number: u32, die_number: u32, duration: u64) {
+        let channel = &mut self.channels[number as usize];
+        channel.die = Some(die_number);
+        channel.busy_ns += duration;
+        self.dies[die_number as usize].busy_ns += duration;
+        self.heap.push(Reverse((self.now + duration, self.dies.len() as u32 + number, 0)));
+    }
+
+    fn try_suspend(&mut self, die_number: u32) {
+        let die = &self.dies[die_number as usize];
+        if die.phase != Phase::Array || die.suspended.is_some() || die.queue[0].head == NONE {
+            return;
+        }
+        let allowed = match self.ops[die.op as usize].kind {
+            Kind::Read => false,
+            Kind::Program => self.timing.suspend == Suspend::ProgramErase,
+            Kind::Erase => self.timing.suspend != Suspend::None,
+        };
+        if allowed && die.array_end > self.now {
+            let die = &mut self.dies[die_number as usize];
+            let remaining = die.array_end - self.now;
+            die.busy_ns -= remaining;
+            die.suspended = Some(Suspended { op: die.op, remaining });
+            die.op = NONE;
+            die.phase = Phase::Idle;
+            die.timer = die.timer.wrapping_add(1);
+            self.counters.suspensions += 1;
+            self.dispatch(die_number);
+        }
+    }
+
+    /// When the next thing happens, if anything is under way.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Time> {
+        while let Some(&Reverse((time, who, timer))) = self.heap.peek() {
+            if (who as usize) < self.dies.len() && self.dies[who as usize].timer != timer {
+                self.heap.pop();
+            } else {
+                return Some(time);
+            }
+        }
+        None
+    }
+
+    /// Moves time forward to `to`, at which nothing may have been left undone before.
+    pub fn advance(&mut self, to: Time) {
+        debug_assert!(to >= self.now, "time runs forward");
+        debug_assert!(self.heap.peek().is_none_or(|e| e.0.0 >= to || self.dies.len() as u32 > e.0.1));
+        self.now = to;
+    }
+
+    /// Carries out the next event and moves what came to its end into `done`. [`Nand::settle`] afterwards.
+    pub fn step(&mut self, done: &mut Vec<Done>) {
+        if self.next_event().is_none() {
+            return;
+        }
+        let Some(Reverse((time, who, _))) = self.heap.pop() else { return };
+        self.now = time;
+        if (who as usize) < self.dies.len() {
+            self.array_done(who);
+        } else {
+            self.transfer_done(who - self.dies.len() as u32);
+        }
+        done.append(&mut self.done);
+    }
+
+    fn transfer_done(&mut self, number: u32) {
+        let channel = &mut self.channels[number as usize];
+        let die_number = channel.die.take().expect("a transfer was under way");
+        if let Some((next, duration)) = channel.waiting.pop_front() {
+            self.grant(number, next, duration);
+        }
+        let die = &mut self.dies[die_number as usize];
+        let member = die.member;
+        let next = self.ops[member as usize].group;
+        match die.phase {
+            Phase::Command => {
+                let op = die.op;
+                self.start_array(die_number, self.array_time(op));
+            }
+            Phase::TransferIn if next != NONE => {
+                die.member = next;
+                let duration = self.timing.command_ns + self.channel_time(next);
+                self.want_channel(die_number, duration);
+            }
+            Phase::TransferIn => {
+                let op = die.op;
+                self.start_array(die_number, self.array_time(op));
+            }
+            Phase::TransferOut => {
+                if next != NONE {
+                    die.member = next;
+                    let duration = self.channel_time(next);
+                    self.want_channel(die_number, duration);
+                } else {
+                    self.leave(die_number);
+                }
+                self.finish(member);
+            }
+            Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
+        }
+    }
+
+    fn array_done(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
+        let op = die.op;
+        if self.ops[op as usize].kind == Kind::Read && !self.ops[op as usize].copyback {
+            die.phase = Phase::TransferOut;
+            die.member = op;
+            let duration = self.channel_time(op);
+            self.want_channel(die_number, duration);
+        } else {
+            self.leave(die_number);
+            let mut op = op;
+            while op != NONE {
+                let next = self.ops[op as usize].group;
+                self.finish(op);
+                op = next;
+            }
+        }
+    }
+
+    /// The die is free.
+    fn leave(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
+        die.op = NONE;
+        die.phase = Phase::Idle;
+        if !die.dirty {
+            die.dirty = true;
+            self.dirty.push(die_number);
+        }
+    }
+
+    fn finish(&mut self, op: u32) {
+        let slot = &self.ops[op as usize];
+        let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
+        let (die, mut edge, holds, mut more) =
+            (slot.plane / self.array.geometry.planes_per_die, slot.dependents, slot.holds, slot.more_holds);
+        let block = self.geometry().block_of(ppn);
+        let mut failed = false;
+        match kind {
+            Kind::Read => {}
+            Kind::Program => {
+                let follower = slot.chain;
+                let state = &mut self.array.blocks[block.0 as usize];
+                debug_assert_eq!(state.chain_head, op, "a block's programs end in order");
+                state.chain_head = follower;
+                if follower == NONE {
+                    state.chain_tail = NONE;
+                }
+            }
+            Kind::Erase => {
+                self.array.blocks[block.0 as usize].erase = NONE;
+                self.array.erase(block);
+                failed = self.array.erases(block) >= self.endurance;
+                if failed {
+                    self.array.set_bad(block);
+                }
+            }
+        }
+        while edge != NONE {
+            let (waiter, next) = self.edges[edge as usize];
+            self.edges[edge as usize].1 = self.free_edge;
+            self.free_edge = edge;
+            self.release_wait(waiter);
+            edge = next;
+        }
+        if holds != NONE {
+            self.release_hold(holds);
+        }
+        while more != NONE {
+            let (held, next) = self.edges[more as usize];
+            self.edges[more as usize].1 = self.free_edge;
+            self.free_edge = more;
+            self.release_hold(held);
+            more = next;
+        }
+        self.dies[die as usize].load -= 1;
+        self.in_flight -= 1;
+        self.ops[op as usize].next = self.free;
+        self.free = op;
+        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
+    }
+
+    fn release_hold(&mut self, block: u32) {
+        let state = &mut self.array.blocks[block as usize];
+        state.holds -= 1;
+        if state.holds == 0 && state.erase != NONE {
+            let erase = state.erase;
+            self.release_wait(erase);
+        }
+    }
+}

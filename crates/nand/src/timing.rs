@@ -1,0 +1,161 @@
+//! How long everything takes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CellKind, Geometry, PageType};
+
+/// Which waiting operation a free die takes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// In the order in which they became ready.
+    #[default]
+    Fifo,
+    /// Reads before programs and erases.
+    ReadFirst,
+    /// Everything that a host request waits for before background work.
+    HostOverGc,
+    /// Host reads, host writes, background reads, background writes.
+    Priority,
+}
+
+/// Whether a host read may interrupt a running operation on its die.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspend {
+    /// Never.
+    #[default]
+    None,
+    /// A running erase.
+    Erase,
+    /// A running erase or program.
+    ProgramErase,
+}
+
+/// Durations in nanoseconds, and the rules of dies and channels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// Array read time (tR) per page type, LSB first; a single value serves all types.
+    pub read_ns: Vec<u64>,
+    /// Array program time (tPROG) per page type, LSB first; a single value serves all types.
+    pub program_ns: Vec<u64>,
+    /// Block erase time (tBERS).
+    pub erase_ns: u64,
+    /// Transfer of one page over the channel; give this or `bus_mb_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_ns_per_page: Option<u64>,
+    /// Channel speed in 10^6 bytes a second; give this or `transfer_ns_per_page`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus_mb_s: Option<f64>,
+    /// Command and address cycles on the channel before each operation.
+    #[serde(default)]
+    pub command_ns: u64,
+    /// Firmware and DRAM time of a host request, beside its flash operations.
+    #[serde(default)]
+    pub dram_ns: u64,
+    /// Move only the sectors that are asked for over the channel; false = whole pages.
+    #[serde(default)]
+    pub partial_transfer: bool,
+    /// Which waiting operation a free die takes next.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+    /// Whether host reads suspend a running program or erase.
+    #[serde(default)]
+    pub suspend: Suspend,
+    /// Cost of one suspension, paid when the operation resumes.
+    #[serde(default)]
+    pub suspend_ns: u64,
+    /// Copies within a plane stay in the chip: no channel transfer.
+    #[serde(default)]
+    pub copyback: bool,
+    /// One array operation may cover several planes of a die.
+    #[serde(default)]
+    pub multi_plane: bool,
+    /// Multi-plane operations need the same page number in every plane.
+    #[serde(default = "yes")]
+    pub multi_plane_same_offset: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A timing that makes no sense: field, value and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("timing.{field} = {value}: expected {expected}")]
+pub struct TimingError {
+    /// Name in the device file.
+    pub field: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What would do.
+    pub expected: String,
+}
+
+/// No single operation may take longer: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+impl Timing {
+    /// Checks every field for cells of `kind`.
+    ///
+    /// # Errors
+    /// The first field out of range.
+    pub fn validate(&self, kind: CellKind) -> Result<(), TimingError> {
+        let fail = |field, value: String, expected: String| Err(TimingError { field, value, expected });
+        let types = kind.bits() as usize;
+        for (field, list) in [("read_ns", &self.read_ns), ("program_ns", &self.program_ns)] {
+            if list.len() != 1 && list.len() != types {
+                return fail(field, format!("{list:?}"), format!("1 value, or {types} (one per page type)"));
+            }
+            if list.iter().any(|&t| t == 0 || t > LONGEST_NS) {
+                return fail(field, format!("{list:?}"), format!("1 to {LONGEST_NS} ns"));
+            }
+        }
+        if self.erase_ns == 0 || self.erase_ns > LONGEST_NS {
+            return fail("erase_ns", self.erase_ns.to_string(), format!("1 to {LONGEST_NS} ns"));
+        }
+        for (field, value) in
+            [("command_ns", self.command_ns), ("dram_ns", self.dram_ns), ("suspend_ns", self.suspend_ns)]
+        {
+            if value > LONGEST_NS {
+                return fail(field, value.to_string(), format!("0 to {LONGEST_NS} ns"));
+            }
+        }
+        match (self.transfer_ns_per_page, self.bus_mb_s) {
+            (Some(_), Some(_)) | (None, None) => fail(
+                "transfer_ns_per_page",
+                format!("{:?}", self.transfer_ns_per_page),
+                "exactly one of transfer_ns_per_page and bus_mb_s".into(),
+            ),
+            (Some(ns), None) if ns > LONGEST_NS => {
+                fail("transfer_ns_per_page", ns.to_string(), format!("0 to {LONGEST_NS} ns"))
+            }
+            (None, Some(mb)) if !(0.001..=1e6).contains(&mb) => {
+                fail("bus_mb_s", mb.to_string(), "0.001 to 1000000 MB/s".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// tR of a page type.
+    pub fn read(&self, kind: PageType) -> u64 {
+        *self.read_ns.get(kind).unwrap_or(&self.read_ns[0])
+    }
+    /// tPROG of a page type.
+    pub fn program(&self, kind: PageType) -> u64 {
+        *self.program_ns.get(kind).unwrap_or(&self.program_ns[0])
+    }
+    /// Channel time of `sectors` sectors, rounded to whole nanoseconds; of a whole page unless
+    /// `partial_transfer`.
+    pub fn transfer(&self, geometry: &Geometry, sectors: u32) -> u64 {
+        let sectors = if self.partial_transfer { sectors } else { geometry.sectors_per_page() };
+        match (self.transfer_ns_per_page, self.bus_mb_s) {
+            (Some(ns), _) => ns * u64::from(sectors) / u64::from(geometry.sectors_per_page()),
+            (None, Some(mb)) => {
+                (f64::from(sectors * geometry.sector_bytes) * 1000.0 / mb).round() as u64
+            }
+            (None, None) => 0,
+        }
+    }
+}

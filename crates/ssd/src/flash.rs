@@ -1,0 +1,794 @@
+//! What a scheme is handed: the flash with its map, its blocks and its queues.
+//!
+//! A scheme changes the map at once and states orders; the array works out when. Everything that
+//! programs a page goes through [`Flash::append`], everything that gives a page up through the
+//! fragment operations here, so that no old copy is lost before its successor is on flash.
+
+use nandle_nand::{Array, Block, Cause, Extent, Extents, Geometry, Nand, Oob, OpId, PageUse, Ppn};
+use nandle_random::Stream;
+use smallvec::SmallVec;
+
+use crate::allocation::{Allocation, PageClass, Role};
+use crate::blocks::Blocks;
+use crate::config::{DeviceConfig, Layout};
+use crate::fragments::{Fragment, Fragments, runs};
+use crate::gc::Job;
+use crate::log::{MetaLog, RECORD_BYTES, TrimRecord};
+use crate::map_cache::{MapCache, on_demand::OnDemand};
+use crate::stats::Stats;
+use crate::striping::Striping;
+
+const NONE: u32 = u32::MAX;
+
+/// Whose write it is: what happens when its programs are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The request that waits for it, if one does.
+    pub request: Option<u32>,
+    /// Buffered sectors that its programs give back.
+    pub release: u32,
+    /// Its stream.
+    pub stream: u16,
+}
+
+/// The contents of some sectors of a logical page: sector `first + i` is the i-th piece of `bytes`.
+/// Empty if contents are not modelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// `Array::unit` bytes a sector.
+    pub bytes: &'a [u8],
+    /// First sector of the logical page that `bytes` covers.
+    pub first: u32,
+}
+
+/// What the drive does when an operation is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpInfo {
+    pub request: u32,
+    pub release: u32,
+    /// Flush barrier that the program counts for, or [`NONE`].
+    pub epoch: u32,
+    /// The program that an RMW read belongs to.
+    pub rmw_program: u32,
+    /// When the first RMW read of this program started; `u64::MAX` = none yet, 0 = not an RMW.
+    pub rmw_start: u64,
+}
+
+const PLAIN: OpInfo = OpInfo { request: NONE, release: 0, epoch: NONE, rmw_program: NONE, rmw_start: 0 };
+
+/// Flash, map, blocks, and what is under way.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    pub(crate) nand: Nand,
+    /// Where everything is.
+    pub(crate) fragments: Fragments,
+    /// Which blocks are what.
+    pub(crate) blocks: Blocks,
+    pub(crate) allocation: Allocation,
+    pub(crate) map: MapCache,
+    pub(crate) log: MetaLog,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) stats: Stats,
+    pub(crate) config: DeviceConfig,
+    pub(crate) layout: Layout,
+    pub(crate) draw: Stream,
+    pub(crate) striping: Striping,
+    info: Vec<OpInfo>,
+    /// Programs under way for each flush barrier, oldest first; the last one collects new programs.
+    pub(crate) epochs: std::collections::VecDeque<u32>,
+    pub(crate) first_epoch: u32,
+    pub(crate) spp: u32,
+    pub(crate) full: u64,
+    sectors_by_cause: [u64; Cause::COUNT],
+    /// Planes whose free blocks changed: garbage collection looks at them.
+    pub(crate) gc_look: Vec<u32>,
+    pub(crate) read_only: bool,
+    /// A request gave up waiting: what it waits for may have come.
+    pub(crate) progress: bool,
+}
+
+impl Flash {
+    pub(crate) fn new(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
+        let g = &config.geometry;
+        let map = if layout.map_pages == 0 {
+            MapCache::Everything
+        } else {
+            let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
+            MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, layout.entries_per_map_page, capacity)))
+        };
+        Self {
+            fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),
+            blocks: Blocks::new(g, config.wear.dynamic),
+            allocation: Allocation::new(
+                config.scheme.allocation,
+                g.planes(),
+                config.scheme.streams.host_streams(),
+            ),
+            map,
+            log: MetaLog::default(),
+            jobs: vec![Job::default(); g.planes() as usize],
+            stats: Stats::default(),
+            draw: Stream::new(seed, "gc victim"),
+            striping: Striping::new(&config.scheme.striping, g).expect("validated"),
+            info: Vec::new(),
+            epochs: std::iter::once(0).collect(),
+            first_epoch: 0,
+            spp: g.sectors_per_page(),
+            full: g.full_mask(),
+            sectors_by_cause: [0; Cause::COUNT],
+            gc_look: Vec::new(),
+            read_only: false,
+            progress: false,
+            config: config.clone(),
+            layout: layout.clone(),
+            nand,
+        }
+    }
+
+    /// The physical truth.
+    #[inline]
+    pub fn array(&self) -> &Array {
+        self.nand.array()
+    }
+    /// The shape.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        self.nand.geometry()
+    }
+    /// The map.
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
+    }
+    /// The blocks.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+    /// Sectors of a page.
+    #[inline]
+    pub fn sectors_per_page(&self) -> u32 {
+        self.spp
+    }
+    /// The mask of a full page.
+    #[inline]
+    pub fn full_mask(&self) -> u64 {
+        self.full
+    }
+    /// Live sectors programmed by cause (the rest of a page is padding).
+    pub(crate) fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
+        self.sectors_by_cause
+    }
+
+    // ---- room -------------------------------------------------------------------------------
+
+    /// Pages that `role` can write in `plane` now.
+    #[inline]
+    pub fn room(&self, plane: u32, role: Role) -> u32 {
+        let left = self.allocation.left(plane, role, self.nand.array());
+        let reserve = if role.may_use_reserve() { 0 } else { self.layout.hard_blocks };
+        let blocks = self.blocks.free(plane).saturating_sub(reserve);
+        left + blocks * self.geometry().pages_per_block
+    }
+
+    /// Whether a write of `lpn` by `role` finds a plane.
+    #[inline]
+    pub fn has_room(&self, lpn: u32, role: Role) -> bool {
+        match &self.striping {
+            Striping::Static(order) => self.room(order.plane(lpn), role) > 0,
+            Striping::Dynamic(_) => (0..self.geometry().planes()).any(|plane| self.room(plane, role) > 0),
+        }
+    }
+
+    /// The plane for the next write of `lpn` by `role`, if one has room.
+    #[inline]
+    pub fn choose_plane(&mut self, lpn: u32, role: Role) -> Option<u32> {
+        let mut busy = match &self.striping {
+            Striping::Static(order) => {
+                let plane = order.plane(lpn);
+                return (self.room(plane, role) > 0).then_some(plane);
+            }
+            Striping::Dynamic(busy) => busy.clone(),
+        };
+        let plane = busy.choose(self.geometry().planes(), |plane| {
+            (self.room(plane, role) > 0).then(|| self.nand.load(self.geometry().die_of_plane(plane)))
+        });
+        self.striping = Striping::Dynamic(busy);
+        plane
+    }
+
+    // ---- orders -----------------------------------------------------------------------------
+
+    #[inline]
+    fn set_info(&mut self, op: OpId, info: OpInfo) {
+        let slot = op.0 as usize;
+        if slot >= self.info.len() {
+            self.info.resize(slot + 1, PLAIN);
+        }
+        self.info[slot] = info;
+    }
+
+    #[inline]
+    pub(crate) fn info(&self, op: OpId) -> OpInfo {
+        self.info[op.0 as usize]
+    }
+
+    pub(crate) fn rmw_read_started(&mut self, program: u32, started: u64) {
+        let start = &mut self.info[program as usize].rmw_start;
+        *start = (*start).min(started);
+    }
+
+    /// Orders a read of `mask` of logical page `lpn`, one flash read per physical page, on behalf of
+    /// `cause`. The reads are added to `out`. Sectors that are not stored cost nothing.
+    pub fn read(
+        &mut self,
+        lpn: u32,
+        mask: u64,
+        cause: Cause,
+        request: Option<u32>,
+        after: &[OpId],
+        out: &mut SmallVec<[(Ppn, OpId); 4]>,
+    ) {
+        for f in self.fragments.get(lpn, self.nand.array()) {
+            let wanted = (f.mask & mask).count_ones();
+            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) {
+                continue;
+            }
+            let op = self.nand.read(f.ppn, wanted, cause, false, after);
+            self.set_info(op, OpInfo { request: request.unwrap_or(NONE), ..PLAIN });
+            out.push((f.ppn, op));
+        }
+    }
+
+    /// `request` waits for a map load that no flash read follows.
+    pub(crate) fn wait_for_load(&mut self, load: OpId, request: u32) {
+        self.info[load.0 as usize].request = request;
+    }
+
+    /// Which sectors of `mask` are stored for `lpn`.
+    #[inline]
+    pub(crate) fn stored(&self, lpn: u32, mask: u64) -> u64 {
+        if self.fragments.is_unmapped(lpn) { 0 } else { self.fragments.mask(lpn, self.nand.array()) & mask }
+    }
+
+    /// Writes one page in `plane` and makes it live. It starts when `after` are done; `owner` says
+    /// who waits for it.
+    ///
+    /// # Panics
+    /// If the plane has no page for `role`: callers look at [`Flash::room`] first.
+    pub fn append(
+        &mut self,
+        plane: u32,
+        role: Role,
+        kind: PageUse,
+        extents: Extents<'_>,
+        cause: Cause,
+        owner: Owner,
+        after: &[OpId],
+    ) -> (Ppn, OpId) {
+        let mut sectors = 0;
+        extents.each(self.spp, |e| sectors += u32::from(e.sectors));
+        let class = if sectors == self.spp { PageClass::Full } else { PageClass::Partial };
+        let ppn = self
+            .allocation
+            .take(plane, role, class, self.nand.array(), &mut self.blocks)
+            .expect("room was checked");
+        let background = matches!(role, Role::Gc | Role::Wear) && !self.urgent(plane);
+        let oob = Oob { kind, stream: role.number(), extents };
+        let op = self.nand.program(ppn, &oob, cause, background, after);
+        self.blocks.set_live(ppn);
+        self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        let epoch = if cause == Cause::Gc {
+            NONE
+        } else {
+            *self.epochs.back_mut().expect("one epoch is always open") += 1;
+            self.first_epoch.wrapping_add(self.epochs.len() as u32 - 1)
+        };
+        self.set_info(
+            op,
+            OpInfo { request: owner.request.unwrap_or(NONE), release: owner.release, epoch, ..PLAIN },
+        );
+        if self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks) {
+            self.gc_look.push(plane);
+        }
+        (ppn, op)
+    }
+
+    /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
+    pub fn mark_rmw(&mut self, program: OpId, reads: &[OpId]) {
+        self.stats.rmw_count += 1;
+        self.info[program.0 as usize].rmw_start = u64::MAX;
+        for read in reads {
+            self.info[read.0 as usize].rmw_program = program.0;
+        }
+    }
+
+    /// Whether collection of `plane` is what host writes wait for.
+    #[inline]
+    pub(crate) fn urgent(&self, plane: u32) -> bool {
+        self.blocks.free(plane) <= self.layout.hard_blocks
+    }
+
+    /// Sectors of a host write have been programmed.
+    #[inline]
+    pub fn count_host_sectors(&mut self, mask: u64) {
+        self.stats.host_sectors_programmed += u64::from(mask.count_ones());
+    }
+
+    /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.
+    pub fn carry(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32) {
+        if mask == 0 || self.nand.array().unit() == 0 {
+            return;
+        }
+        for f in self.fragments.get(lpn, self.nand.array()) {
+            for (start, len) in runs(f.mask & mask) {
+                let from = (start as i32 + i32::from(f.shift)) as u32;
+                self.nand.array_mut().copy(f.ppn, from, ppn, (start as i32 + shift) as u32, len);
+            }
+        }
+    }
+
+    /// Stores the contents of the sectors `mask` of a logical page in `ppn`, `shift` sectors from home.
+    pub fn fill(&mut self, ppn: Ppn, mask: u64, shift: i32, contents: Contents<'_>) {
+        let unit = self.nand.array().unit();
+        if unit == 0 {
+            return;
+        }
+        for (start, len) in runs(mask) {
+            let from = (start - contents.first) as usize * unit;
+            let bytes = &contents.bytes[from..from + len as usize * unit];
+            self.nand.array_mut().fill(ppn, (start as i32 + shift) as u32, bytes);
+        }
+    }
+
+    // ---- the map ----------------------------------------------------------------------------
+
+    /// `ppn` lost a fragment: if that was its last live sector the page is dead.
+    fn lost(&mut self, ppn: Ppn) {
+        let shared = match self.nand.array().oob(ppn).extents {
+            Extents::Home { .. } => false,
+            Extents::List(list) => {
+                let spp = u64::from(self.spp);
+                list.iter().any(|e| self.fragments.refers((e.lsn / spp) as u32, ppn))
+            }
+        };
+        if !shared {
+            self.blocks.set_dead(ppn, self.nand.now());
+        }
+    }
+
+    /// `lpn` is stored by `ppn` alone from now on, at home; all older fragments die once `op` is done.
+    #[inline]
+    pub fn replace(&mut self, lpn: u32, ppn: Ppn, op: OpId) {
+        if let Some(old) = self.fragments.single(lpn) {
+            self.nand.supersede(old, op);
+            self.fragments.set_single(lpn, ppn);
+            if self.nand.array().has_lists() {
+                self.lost(old);
+            } else {
+                self.blocks.set_dead(old, self.nand.now());
+            }
+        } else {
+            let old = self.fragments.get(lpn, self.nand.array());
+            self.fragments.set_single(lpn, ppn);
+            for (n, f) in old.iter().enumerate() {
+                self.nand.supersede(f.ppn, op);
+                if !old[..n].iter().any(|g| g.ppn == f.ppn) {
+                    self.lost(f.ppn);
+                }
+            }
+        }
+        self.map_changed(lpn);
+    }
+
+    /// `fragment` is the newest data of its sectors of `lpn`; older fragments keep the rest.
+    pub fn attach(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
+        let old = self.fragments.get(lpn, self.nand.array());
+        let mut list = smallvec::smallvec![fragment];
+        self.shrink(lpn, &old, fragment.mask, Some(op), &mut list);
+        self.map_changed(lpn);
+    }
+
+    /// The sectors `mask` of `lpn` are no longer stored.
+    pub(crate) fn detach(&mut self, lpn: u32, mask: u64) {
+        let old = self.fragments.get(lpn, self.nand.array());
+        if old.iter().any(|f| f.mask & mask != 0) {
+            for f in old.iter().filter(|f| f.mask & mask != 0) {
+                self.blocks.mark_trimmed(self.geometry().block_of(f.ppn));
+            }
+            self.shrink(lpn, &old, mask, None, &mut SmallVec::new());
+            self.map_changed(lpn);
+        }
+    }
+
+    /// Takes `mask` away from the fragments `old`; what is left follows `list`, which becomes the map of `lpn`.
+    fn shrink(
+        &mut self,
+        lpn: u32,
+        old: &[Fragment],
+        mask: u64,
+        by: Option<OpId>,
+        list: &mut SmallVec<[Fragment; 2]>,
+    ) {
+        let mut touched: SmallVec<[Ppn; 4]> = SmallVec::new();
+        for f in old {
+            if f.mask & mask != 0 {
+                if let Some(op) = by {
+                    self.nand.supersede(f.ppn, op);
+                }
+                if !touched.contains(&f.ppn) {
+                    touched.push(f.ppn);
+                }
+            }
+            if f.mask & !mask != 0 {
+                list.push(Fragment { mask: f.mask & !mask, ..*f });
+            }
+        }
+        let kept: SmallVec<[Ppn; 4]> = list.iter().map(|f| f.ppn).collect();
+        self.fragments.set(lpn, std::mem::take(list), self.nand.array());
+        for ppn in touched {
+            if !kept.contains(&ppn) {
+                self.lost(ppn);
+            }
+        }
+    }
+
+    /// Moves a page as it is, with only its live sectors, into `plane`; its fragments follow.
+    pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> OpId {
+        let cause = Cause::Gc;
+        let urgent = self.urgent(plane);
+        let owner = Owner { request: None, release: 0, stream: 0 };
+        let read = self.nand.read(ppn, self.spp, cause, !urgent, &[]);
+        self.set_info(read, PLAIN);
+        let oob = self.nand.array().oob(ppn);
+        let kind = oob.kind;
+        if kind != PageUse::Data {
+            let Extents::Home { lpn: number, start, len } = oob.extents else {
+                unreachable!("system pages have one extent")
+            };
+            let extents = Extents::Home { lpn: number, start, len };
+            let (to, op) = self.append(plane, role, kind, extents, cause, owner, &[read]);
+            self.nand.supersede(ppn, op);
+            let note = self.nand.array().note(ppn).cloned();
+            if let Some(note) = note {
+                self.nand.array_mut().set_note(to, note);
+            }
+            match kind {
+                PageUse::Map => {
+                    if let MapCache::OnDemand(map) = &mut self.map {
+                        debug_assert_eq!(map.location(number), Some(ppn));
+                        map.set_location(number, to);
+                    }
+                }
+                _ => {
+                    let entry = self.log.pages.iter_mut().find(|(n, _)| *n == number);
+                    entry.expect("a live log page is listed").1 = to;
+                }
+            }
+            self.blocks.set_dead(ppn, self.nand.now());
+            return op;
+        }
+        if let Extents::Home { lpn, start, len } = oob.extents
+            && self.fragments.single(lpn) == Some(ppn)
+        {
+            // One logical page, all of it live: the word moves.
+            let extents = Extents::Home { lpn, start, len };
+            let (to, op) = self.append(plane, role, kind, extents, cause, owner, &[read]);
+            self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
+            self.nand.supersede(ppn, op);
+            self.fragments.set_single(lpn, to);
+            self.blocks.set_dead(ppn, self.nand.now());
+            self.map_moved(lpn);
+            self.nand.pair_copyback(read, op);
+            return op;
+        }
+        let live = self.fragments.live_in(ppn, self.nand.array());
+        debug_assert!(!live.is_empty(), "relocation of a dead page");
+        let mut extents: SmallVec<[Extent; 4]> = SmallVec::new();
+        for (lpn, f) in &live {
+            let base = u64::from(*lpn) * u64::from(self.spp);
+            for (start, len) in runs(f.mask) {
+                extents.push(Extent {
+                    lsn: base + u64::from(start),
+                    sectors: len as u8,
+                    at: (start as i32 + i32::from(f.shift)) as u8,
+                });
+            }
+        }
+        let (to, op) =
+            self.append(plane, role, kind, compact(&extents, self.spp), cause, owner, &[read]);
+        for e in &extents {
+            self.nand.array_mut().copy(ppn, u32::from(e.at), to, u32::from(e.at), u32::from(e.sectors));
+        }
+        self.nand.supersede(ppn, op);
+        let mut seen: SmallVec<[u32; 4]> = SmallVec::new();
+        for (lpn, _) in &live {
+            if seen.contains(lpn) {
+                continue;
+            }
+            seen.push(*lpn);
+            let mut list = self.fragments.get(*lpn, self.nand.array());
+            list.iter_mut().filter(|f| f.ppn == ppn).for_each(|f| f.ppn = to);
+            self.fragments.set(*lpn, list, self.nand.array());
+            self.map_moved(*lpn);
+        }
+        self.blocks.set_dead(ppn, self.nand.now());
+        self.nand.pair_copyback(read, op);
+        op
+    }
+
+    // ---- the mapping table in flash -----------------------------------------------------------
+
+    /// The host needs the entry of `lpn`: the load it has to wait for, if any.
+    #[inline]
+    pub(crate) fn look_up(&mut self, lpn: u32) -> Option<OpId> {
+        self.stats.dram_accesses += 1;
+        match &self.map {
+            MapCache::Everything => None,
+            MapCache::OnDemand(_) => self.load_map_page(lpn, false),
+        }
+    }
+
+    fn load_map_page(&mut self, lpn: u32, background: bool) -> Option<OpId> {
+        let MapCache::OnDemand(map) = &mut self.map else { return None };
+        let page = lpn / map.per_page;
+        if map.is_cached(page) {
+            self.stats.cache_hits += 1;
+            map.touch(page, false);
+            return None;
+        }
+        self.stats.cache_misses += 1;
+        map.touch(page, false);
+        let location = map.location(page);
+        let op = location.map(|ppn| {
+            if let Some(note) = self.nand.array().note(ppn) {
+                let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+                assert!(**note == *entries, "translation page {page} in flash is not what the map says");
+            }
+            let op = self.nand.read(ppn, self.spp, Cause::Map, background, &[]);
+            self.set_info(op, PLAIN);
+            op
+        });
+        if !background {
+            self.shrink_map_cache();
+        }
+        op
+    }
+
+    /// The entry of `lpn` changed; its translation page is in RAM.
+    #[inline]
+    fn map_changed(&mut self, lpn: u32) {
+        if let MapCache::OnDemand(map) = &mut self.map {
+            map.touch(lpn / map.per_page, true);
+        }
+    }
+
+    /// Garbage collection changed the entry of `lpn`: the translation page is loaded if need be,
+    /// beyond the cache's capacity; host requests pay the excess back.
+    fn map_moved(&mut self, lpn: u32) {
+        if let MapCache::OnDemand(map) = &self.map {
+            if !map.is_cached(lpn / map.per_page) {
+                // The word has moved already: compare without it.
+                let page = lpn / map.per_page;
+                self.stats.cache_misses += 1;
+                if let Some(ppn) = map.location(page) {
+                    let op = self.nand.read(ppn, self.spp, Cause::Map, true, &[]);
+                    self.set_info(op, PLAIN);
+                }
+            }
+            self.map_changed(lpn);
+        }
+    }
+
+    /// Evicts translation pages until the cache fits, as long as there is room to write them back.
+    pub(crate) fn shrink_map_cache(&mut self) {
+        loop {
+            let MapCache::OnDemand(map) = &self.map else { return };
+            let Some(page) = map.least_recent().filter(|_| map.over()) else { return };
+            if map.is_dirty(page) && !self.write_map_page(page) {
+                return;
+            }
+            if let MapCache::OnDemand(map) = &mut self.map {
+                map.evict(page);
+            }
+        }
+    }
+
+    fn write_map_page(&mut self, page: u32) -> bool {
+        let Some(plane) = self.choose_plane(page, Role::System) else { return false };
+        let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+        let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
+        self.nand.array_mut().set_note(ppn, entries.into());
+        if let MapCache::OnDemand(map) = &mut self.map {
+            let old = map.location(page);
+            map.set_location(page, ppn);
+            map.clean(page);
+            if let Some(old) = old {
+                self.nand.supersede(old, op);
+                self.blocks.set_dead(old, self.nand.now());
+            }
+        }
+        true
+    }
+
+    fn append_system(
+        &mut self,
+        plane: u32,
+        role: Role,
+        kind: PageUse,
+        number: u32,
+        cause: Cause,
+    ) -> (Ppn, OpId) {
+        let owner = Owner { request: None, release: 0, stream: 0 };
+        let extents = Extents::Home { lpn: number, start: 0, len: self.spp as u8 };
+        self.append(plane, role, kind, extents, cause, owner, &[])
+    }
+
+    // ---- trims and the metadata log -----------------------------------------------------------
+
+    /// The sectors from `lsn` are no longer stored; the record waits in RAM.
+    pub(crate) fn trim(&mut self, lsn: u64, sectors: u64) {
+        let spp = u64::from(self.spp);
+        let (first, last) = (lsn / spp, (lsn + sectors - 1) / spp);
+        for lpn in first..=last {
+            if self.fragments.is_unmapped(lpn as u32) {
+                continue;
+            }
+            let from = lsn.max(lpn * spp) - lpn * spp;
+            let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
+            self.load_map_page(lpn as u32, true);
+            self.detach(lpn as u32, crate::fragments::run_mask(from as u32, (to - from) as u32));
+        }
+        let seq = self.nand.array_mut().take_seq();
+        self.log.trim(TrimRecord { lsn, sectors, seq });
+        self.stats.trim_records += 1;
+        if self.log.pending.len() as u32 >= self.records_per_page() {
+            self.write_log(None);
+        }
+    }
+
+    /// Whether no trim waits to be recorded.
+    pub(crate) fn log_is_clean(&self) -> bool {
+        self.log.pending.is_empty()
+    }
+
+    /// Whether another trim can be recorded.
+    pub(crate) fn log_has_room(&self) -> bool {
+        (self.log.pending.len() as u32) < self.records_per_page() - 1
+            || self.has_room(self.log.next_page, Role::System)
+    }
+
+    fn records_per_page(&self) -> u32 {
+        self.geometry().page_bytes / RECORD_BYTES
+    }
+
+    /// Writes all pending records; with `plane`, into that plane's collection blocks, where there is
+    /// always room. The last program written, if there was anything to write and room for it.
+    pub(crate) fn write_log(&mut self, plane: Option<u32>) -> Option<OpId> {
+        let per_page = self.records_per_page() as usize;
+        let mut last = None;
+        // Old pages die when the whole set, written anew, takes less than half of them.
+        let anew = self.log.range_count().div_ceil(per_page).max(2);
+        if plane.is_none() && self.log.pages.len() > 2 * anew {
+            self.prune_log();
+            let fresh: Vec<TrimRecord> = self.log.ranges().collect();
+            let old = std::mem::take(&mut self.log.pages);
+            let kept = std::mem::replace(&mut self.log.pending, fresh);
+            let written = self.write_log_pages(plane, &mut last);
+            if !written {
+                // No room for all of it: the old pages stay, the rest is tried again later.
+                self.log.pages.splice(0..0, old);
+                self.log.pending = kept;
+                return self.write_log_pages(plane, &mut last).then_some(last).flatten();
+            }
+            for (_, ppn) in old {
+                if let Some(op) = last {
+                    self.nand.supersede(ppn, op);
+                }
+                // Programs of one log are not ordered among each other: wait for all of them.
+                for &(_, new) in &self.log.pages {
+                    if let Some(op) = self.nand.program_of(new) {
+                        self.nand.supersede(ppn, op);
+                    }
+                }
+                self.blocks.set_dead(ppn, self.nand.now());
+            }
+            return last;
+        }
+        self.write_log_pages(plane, &mut last);
+        last
+    }
+
+    fn write_log_pages(&mut self, plane: Option<u32>, last: &mut Option<OpId>) -> bool {
+        let per_page = self.records_per_page() as usize;
+        while !self.log.pending.is_empty() {
+            let (to, role) = match plane {
+                Some(plane) if self.room(plane, Role::Gc) > 0 => (plane, Role::Gc),
+                Some(_) => return false,
+                None => match self.choose_plane(self.log.next_page, Role::System) {
+                    Some(plane) => (plane, Role::System),
+                    None => return false,
+                },
+            };
+            let count = per_page.min(self.log.pending.len());
+            let bytes: Vec<u8> = self.log.pending.drain(..count).flat_map(TrimRecord::to_bytes).collect();
+            let number = self.log.next_page;
+            self.log.next_page += 1;
+            let (ppn, op) = self.append_system(to, role, PageUse::Meta, number, Cause::Meta);
+            self.nand.array_mut().set_note(ppn, bytes.into());
+            self.log.pages.push((number, ppn));
+            *last = Some(op);
+        }
+        true
+    }
+
+    /// Forgets trims of sectors whose newer data is on flash.
+    fn prune_log(&mut self) {
+        let spp = u64::from(self.spp);
+        let ranges: Vec<TrimRecord> = self.log.ranges().collect();
+        for range in ranges {
+            let end = range.lsn + range.sectors;
+            for lpn in range.lsn / spp..=(end - 1) / spp {
+                if self.fragments.is_unmapped(lpn as u32) {
+                    continue;
+                }
+                for f in self.fragments.get(lpn as u32, self.nand.array()) {
+                    if self.nand.program_of(f.ppn).is_some() {
+                        continue;
+                    }
+                    for (start, len) in runs(f.mask) {
+                        let from = (lpn * spp + u64::from(start)).max(range.lsn);
+                        let to = (lpn * spp + u64::from(start + len)).min(end);
+                        if from < to {
+                            self.log.forget(from, to);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Orders the erase of a victim without live data. Trims that killed its pages go to flash
+    /// first; false if there is no room for them yet.
+    pub(crate) fn erase(&mut self, block: Block) -> bool {
+        let plane = self.geometry().plane_of(block);
+        if self.blocks.is_trimmed(block) {
+            if !self.log.pending.is_empty() {
+                self.write_log(Some(plane));
+                if !self.log.pending.is_empty() {
+                    return false;
+                }
+            }
+            let ppn = self.geometry().ppn(block, 0);
+            for n in 0..self.log.pages.len() {
+                if let Some(op) = self.nand.program_of(self.log.pages[n].1) {
+                    self.nand.supersede(ppn, op);
+                }
+            }
+        }
+        self.blocks.set_erasing(block);
+        let op = self.nand.erase(block, !self.urgent(plane));
+        self.set_info(op, PLAIN);
+        true
+    }
+
+    /// A program came to its end: a full block without programs under way is closed.
+    #[inline]
+    pub(crate) fn program_done(&mut self, ppn: Ppn) {
+        let block = self.geometry().block_of(ppn);
+        if !self.nand.programs_pending(block)
+            && self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
+        {
+            self.blocks.close(block, self.nand.now());
+            self.gc_look.push(self.geometry().plane_of(block));
+        }
+    }
+}
+
+/// The shortest form of a page's extents.
+fn compact(extents: &[Extent], spp: u32) -> Extents<'_> {
+    match extents {
+        [e] if e.lsn % u64::from(spp) == u64::from(e.at) => {
+            Extents::Home { lpn: (e.lsn / u64::from(spp)) as u32, start: e.at, len: e.sectors }
+        }
+        list => Extents::List(list),
+    }
+}

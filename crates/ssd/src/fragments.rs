@@ -1,0 +1,251 @@
+//! The logical-to-physical map: for each logical page, where the newest data of its sectors lies.
+//!
+//! A logical page is a list of fragments, newest first, whose masks do not overlap: each live
+//! sector has one owner. The common case, one fragment at home in one physical page (sector i at
+//! offset i), is one word; anything else is a list in a side table. In word form the page's
+//! out-of-band area says which sectors it holds, so nothing is kept twice.
+
+use nandle_nand::{Array, Extents, PageUse, Ppn};
+use smallvec::SmallVec;
+
+/// A part of a logical page: some sectors, in one physical page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Bit i: sector i of the logical page is here.
+    pub mask: u64,
+    /// Where.
+    pub ppn: Ppn,
+    /// Offset in the physical page minus sector number.
+    pub shift: i8,
+}
+
+/// The fragments of one logical page, newest first.
+pub type FragmentList = SmallVec<[Fragment; 2]>;
+
+const LIST: u32 = 1 << 31;
+
+/// The map of all logical pages.
+#[derive(Clone, Debug)]
+pub struct Fragments {
+    words: Vec<u32>,
+    lists: Vec<FragmentList>,
+    free: Vec<u32>,
+    sectors_per_page: u32,
+    full: u64,
+}
+
+/// The sectors of `lpn` that `ppn` stores at home, by its out-of-band area.
+pub(crate) fn home_mask(array: &Array, ppn: Ppn, lpn: u32, sectors_per_page: u32) -> u64 {
+    match array.oob(ppn).extents {
+        Extents::Home { start, len, .. } => run_mask(u32::from(start), u32::from(len)),
+        Extents::List(list) => list
+            .iter()
+            .filter(|e| e.lsn / u64::from(sectors_per_page) == u64::from(lpn))
+            .map(|e| (u32::from(e.at), (e.lsn % u64::from(sectors_per_page)) as u32, u32::from(e.sectors)))
+            .filter(|&(at, start, _)| at == start)
+            .fold(0, |mask, (_, start, len)| mask | run_mask(start, len)),
+    }
+}
+
+/// The mask of `len` sectors from sector `start`.
+#[inline]
+pub(crate) fn run_mask(start: u32, len: u32) -> u64 {
+    (u64::MAX >> (64 - len)) << start
+}
+
+/// The runs of a mask as (start, length).
+pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    std::iter::from_fn(move || {
+        let start = (mask != 0).then(|| mask.trailing_zeros())?;
+        let len = (!(mask >> start)).trailing_zeros().min(64 - start);
+        mask &= !run_mask(start, len);
+        Some((start, len))
+    })
+}
+
+impl Fragments {
+    pub(crate) fn new(logical_pages: u32, sectors_per_page: u32) -> Self {
+        Self {
+            words: vec![0; logical_pages as usize],
+            lists: Vec::new(),
+            free: Vec::new(),
+            sectors_per_page,
+            full: run_mask(0, sectors_per_page),
+        }
+    }
+
+    /// Logical pages.
+    pub fn len(&self) -> u32 {
+        self.words.len() as u32
+    }
+    /// Whether there are no logical pages.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+    /// Whether nothing of `lpn` is stored.
+    #[inline]
+    pub fn is_unmapped(&self, lpn: u32) -> bool {
+        self.words[lpn as usize] == 0
+    }
+    /// The only physical page of `lpn`, if it has just one, at home.
+    #[inline]
+    pub fn single(&self, lpn: u32) -> Option<Ppn> {
+        let word = self.words[lpn as usize];
+        (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
+    }
+    /// Logical pages that need more than their word.
+    pub fn lists_in_use(&self) -> usize {
+        self.lists.len() - self.free.len()
+    }
+
+    /// All fragments of `lpn`, newest first.
+    #[inline]
+    pub fn get(&self, lpn: u32, array: &Array) -> FragmentList {
+        let word = self.words[lpn as usize];
+        if word == 0 {
+            FragmentList::new()
+        } else if word & LIST == 0 {
+            let ppn = Ppn(word - 1);
+            let mask = home_mask(array, ppn, lpn, self.sectors_per_page);
+            SmallVec::from_slice(&[Fragment { mask, ppn, shift: 0 }])
+        } else {
+            self.lists[(word & !LIST) as usize].clone()
+        }
+    }
+
+    /// The sectors of `lpn` that are stored.
+    pub fn mask(&self, lpn: u32, array: &Array) -> u64 {
+        self.get(lpn, array).iter().fold(0, |mask, f| mask | f.mask)
+    }
+
+    /// `lpn` is now stored by `ppn` alone, at home, in exactly the sectors that its out-of-band area names.
+    #[inline]
+    pub(crate) fn set_single(&mut self, lpn: u32, ppn: Ppn) {
+        let word = self.words[lpn as usize];
+        if word & LIST != 0 {
+            self.drop_list(word);
+        }
+        self.words[lpn as usize] = ppn.0 + 1;
+    }
+
+    /// `lpn` is now stored by `list`.
+    pub(crate) fn set(&mut self, lpn: u32, list: FragmentList, array: &Array) {
+        debug_assert!(
+            list.iter().map(|f| f.mask.count_ones()).sum::<u32>()
+                == list.iter().fold(0, |m, f| m | f.mask).count_ones(),
+            "a sector with two owners: {list:?}"
+        );
+        debug_assert!(list.iter().all(|f| f.mask != 0 && f.mask & !self.full == 0));
+        let word = self.words[lpn as usize];
+        let one_word = match list.as_slice() {
+            [] => Some(0),
+            [f] if f.shift == 0 && f.mask == home_mask(array, f.ppn, lpn, self.sectors_per_page) => {
+                Some(f.ppn.0 + 1)
+            }
+            _ => None,
+        };
+        match (one_word, word & LIST != 0) {
+            (Some(new), false) => self.words[lpn as usize] = new,
+            (Some(new), true) => {
+                self.drop_list(word);
+                self.words[lpn as usize] = new;
+            }
+            (None, true) => self.lists[(word & !LIST) as usize] = list,
+            (None, false) => {
+                let slot = self.free.pop().unwrap_or_else(|| {
+                    self.lists.push(FragmentList::new());
+                    (self.lists.len() - 1) as u32
+                });
+                self.lists[slot as usize] = list;
+                self.words[lpn as usize] = LIST | slot;
+            }
+        }
+    }
+
+    fn drop_list(&mut self, word: u32) {
+        let slot = word & !LIST;
+        self.lists[slot as usize] = FragmentList::new();
+        self.free.push(slot);
+    }
+
+    /// Whether a fragment of `lpn` lies in `ppn`.
+    pub fn refers(&self, lpn: u32, ppn: Ppn) -> bool {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 {
+            word == ppn.0 + 1
+        } else {
+            self.lists[(word & !LIST) as usize].iter().any(|f| f.ppn == ppn)
+        }
+    }
+
+    /// A hash of the whole map: two devices with the same hash answer every read from the same page.
+    pub fn digest(&self) -> u64 {
+        let mut hash = 0_u64;
+        for (lpn, &word) in self.words.iter().enumerate().filter(|&(_, &word)| word != 0) {
+            let mut add = |value: u64| hash = nandle_random::mix(hash ^ value);
+            add(lpn as u64);
+            if word & LIST == 0 {
+                add(u64::from(word));
+            } else {
+                for f in &self.lists[(word & !LIST) as usize] {
+                    add(f.mask);
+                    add(u64::from(f.ppn.0) << 8 | u64::from(f.shift as u8));
+                }
+            }
+        }
+        hash
+    }
+
+    /// The 32-bit entries of translation page `number` as they would be written to flash.
+    pub(crate) fn entries(&self, number: u32, per_page: u32) -> Vec<u8> {
+        let first = (number * per_page) as usize;
+        let last = (first + per_page as usize).min(self.words.len());
+        let mut out = Vec::with_capacity(4 * (last - first));
+        for &word in &self.words[first..last] {
+            if word & LIST == 0 {
+                out.extend_from_slice(&word.to_le_bytes());
+            } else {
+                // The list's contents, hashed: the entry stands for all of it.
+                let list = &self.lists[(word & !LIST) as usize];
+                let hash = list.iter().fold(0, |h, f| nandle_random::mix(h ^ f.mask ^ u64::from(f.ppn.0)));
+                out.extend_from_slice(&(hash as u32 | LIST).to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// The live extents of `ppn` as (logical page, its fragments there).
+    pub(crate) fn live_in(&self, ppn: Ppn, array: &Array) -> SmallVec<[(u32, Fragment); 2]> {
+        let spp = self.sectors_per_page;
+        let oob = array.oob(ppn);
+        debug_assert_eq!(oob.kind, PageUse::Data);
+        let mut out = SmallVec::new();
+        let mut last = u32::MAX;
+        oob.extents.each(spp, |e| {
+            let lpn = (e.lsn / u64::from(spp)) as u32;
+            if lpn == last || out.iter().any(|&(seen, _)| seen == lpn) {
+                return;
+            }
+            last = lpn;
+            for f in self.get(lpn, array) {
+                if f.ppn == ppn {
+                    out.push((lpn, f));
+                }
+            }
+        });
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_masks() {
+        assert_eq!(runs(0).count(), 0);
+        assert_eq!(runs(u64::MAX).collect::<Vec<_>>(), [(0, 64)]);
+        assert_eq!(runs(0b1011_0110).collect::<Vec<_>>(), [(1, 2), (4, 2), (7, 1)]);
+        assert_eq!(runs(1 << 63).collect::<Vec<_>>(), [(63, 1)]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Garbage collection and static wear levelling: one job per plane, a few copies at a time.
+//!
+//! A job picks a victim, moves its live pages, and erases it; the erase waits by itself until
+//! every copy is on flash. Within a plane there is always room for a victim's survivors, because
+//! host writes leave the last free blocks alone and a victim has at least one dead page.
+
+use nandle_nand::{Block, Done};
+
+use crate::allocation::Role;
+use crate::flash::Flash;
+use crate::mapping::Mapping;
+use crate::victim;
+
+/// What collection is doing in one plane.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Job {
+    victim: Option<Block>,
+    /// Pages before this one need no more looking at.
+    cursor: u32,
+    /// Copies under way.
+    copies: u32,
+    erasing: bool,
+    /// Moves cold data instead of collecting garbage.
+    wear: bool,
+    /// Next closed block that static wear levelling looks at.
+    wear_cursor: usize,
+    most_erases: u32,
+}
+
+impl Flash {
+    /// Looks after every plane in which something changed.
+    pub(crate) fn collect(&mut self, mapping: &mut Mapping) {
+        while let Some(plane) = self.gc_look.pop() {
+            self.collect_plane(plane, mapping);
+        }
+    }
+
+    fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
+        let slot = plane as usize;
+        if self.jobs[slot].victim.is_none() {
+            let wants = self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks);
+            let Some(block) = wants.then(|| self.choose_victim(plane)).flatten() else { return };
+            self.start(plane, block, false);
+        }
+        let Some(block) = self.jobs[slot].victim else { return };
+        if self.jobs[slot].erasing {
+            return;
+        }
+        while self.jobs[slot].copies < self.config.gc.copies_in_flight {
+            let Some(page) = self.blocks.next_live(block, self.jobs[slot].cursor) else {
+                // Copies may still be under way: the erase waits for them.
+                self.jobs[slot].erasing = self.erase(block);
+                return;
+            };
+            let ppn = self.geometry().ppn(block, page);
+            let wear = self.jobs[slot].wear;
+            let role = if wear { Role::Wear } else { Role::Gc };
+            self.stats.gc_moved_pages += 1;
+            self.stats.wear_moved_pages += u64::from(wear);
+            self.jobs[slot].cursor = page;
+            self.jobs[slot].copies += 1;
+            mapping.relocate(self, ppn, plane, role);
+        }
+    }
+
+    fn choose_victim(&mut self, plane: u32) -> Option<Block> {
+        let now = self.nand.now();
+        victim::pick(&self.config.gc, &self.blocks.candidates(plane), now, &mut self.draw)
+    }
+
+    fn start(&mut self, plane: u32, block: Block, wear: bool) {
+        let valid = self.blocks.valid(block);
+        self.stats.gc_invocations += 1;
+        self.stats.victim_valid[(valid * 20 / self.geometry().pages_per_block) as usize] += 1;
+        self.blocks.condemn(block);
+        let job = &mut self.jobs[plane as usize];
+        (job.victim, job.cursor, job.wear, job.erasing) = (Some(block), 0, wear, false);
+    }
+
+    /// A copy is on flash.
+    pub(crate) fn copy_done(&mut self, plane: u32) {
+        self.jobs[plane as usize].copies -= 1;
+        self.gc_look.push(plane);
+    }
+
+    /// An erase has come to its end: the block is free, or bad.
+    pub(crate) fn erase_done(&mut self, done: &Done) {
+        let block = self.geometry().block_of(done.ppn);
+        let plane = self.geometry().plane_of(block);
+        let erases = self.array().erases(block);
+        if done.failed {
+            self.blocks.retire(block);
+            self.read_only |= !self.fits();
+        } else {
+            self.blocks.put_free(block, erases);
+        }
+        let job = &mut self.jobs[plane as usize];
+        job.victim = None;
+        job.erasing = false;
+        job.most_erases = job.most_erases.max(erases);
+        self.progress = true;
+        self.gc_look.push(plane);
+        if self.config.wear.static_gap > 0 && self.blocks.free(plane) > self.layout.hard_blocks {
+            self.level(plane);
+        }
+    }
+
+    /// Static wear levelling: one closed block is looked at after each erase.
+    fn level(&mut self, plane: u32) {
+        let closed = self.blocks.closed(plane);
+        if closed.is_empty() {
+            return;
+        }
+        let job = &self.jobs[plane as usize];
+        let block = closed[job.wear_cursor % closed.len()];
+        let behind = job.most_erases.saturating_sub(self.array().erases(block));
+        self.jobs[plane as usize].wear_cursor += 1;
+        if behind > self.config.wear.static_gap {
+            self.start(plane, block, true);
+        }
+    }
+
+    /// Whether all logical pages and the reserve still fit the good blocks.
+    pub(crate) fn fits(&self) -> bool {
+        let least = self.layout.least_blocks;
+        (0..self.geometry().planes()).all(|plane| self.blocks.good(plane) >= least)
+    }
+}

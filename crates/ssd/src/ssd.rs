@@ -1,0 +1,698 @@
+//! The drive: commands in, completions out.
+//!
+//! Writes, trims and flushes take effect in the order of their submission, one behind the other;
+//! reads overtake them while they wait for room. A request completes `dram_ns` after its last flash
+//! operation, or after its submission if it needs none.
+
+use std::collections::VecDeque;
+
+use nandle_nand::{Cause, Done, Kind, Nand, OpId, Silicon, Time};
+use smallvec::SmallVec;
+
+use crate::allocation::Role;
+use crate::buffer::Buffer;
+use crate::config::{ConfigError, DeviceConfig, Layout};
+use crate::flash::{Contents, Flash, Owner};
+use crate::fragments::{run_mask, runs};
+use crate::mapping::{Mapping, Write};
+use crate::stats::Stats;
+
+const NONE: u32 = u32::MAX;
+
+/// What the host asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Return sectors.
+    Read,
+    /// Store sectors.
+    Write,
+    /// Forget sectors.
+    Trim,
+    /// Make everything that was acknowledged durable.
+    Flush,
+}
+
+/// A host request, in sectors.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// The host's name for it, handed back on completion.
+    pub id: u64,
+    /// What is asked for.
+    pub op: Op,
+    /// First sector.
+    pub lsn: u64,
+    /// Sectors; 0 for a flush.
+    pub sectors: u64,
+    /// Durable before it completes (writes).
+    pub fua: bool,
+    /// Host stream.
+    pub stream: u16,
+    /// Contents of a write, [`Ssd::unit`] bytes a sector; empty if contents are not modelled.
+    pub data: &'a [u8],
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Ok,
+    /// Beyond the device's last sector, or of no length.
+    OutOfRange,
+    /// The flash is worn out: no more writes.
+    ReadOnly,
+}
+
+/// A request is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The host's name for it.
+    pub id: u64,
+    /// When.
+    pub at: Time,
+    /// How.
+    pub status: Status,
+    /// What a read returned, [`Ssd::unit`] bytes a sector; zeros where nothing is stored.
+    pub data: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    id: u64,
+    op: Op,
+    fua: bool,
+    stream: u16,
+    status: Status,
+    lsn: u64,
+    sectors: u64,
+    /// Sectors already placed.
+    cursor: u64,
+    /// What it still waits for.
+    remaining: u32,
+    data: Vec<u8>,
+    number: u64,
+}
+
+/// A drive in time. Plain data: a clone goes its own way from here on.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    pub(crate) flash: Flash,
+    mapping: Mapping,
+    buffer: Option<Buffer>,
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    /// Writes, trims and flushes that are not placed yet, oldest first.
+    queue: VecDeque<u32>,
+    /// Complete requests whose `dram_ns` are running.
+    delayed: VecDeque<(Time, u32)>,
+    /// Flushes that wait for the programs of an epoch.
+    flushes: VecDeque<(u32, u32)>,
+    events: Vec<Done>,
+    reads: SmallVec<[(nandle_nand::Ppn, OpId); 4]>,
+    outstanding: u32,
+    next_number: u64,
+    /// Since when the front of the queue waits for free blocks, and for buffer room.
+    stalled: Option<Time>,
+    waiting: Option<Time>,
+    digest: u64,
+}
+
+/// Why the front of the queue cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blocked {
+    Flash,
+    Buffer,
+}
+
+impl Ssd {
+    /// A new drive, preconditioned as its configuration says. `unit` bytes of contents are kept for
+    /// each sector: 0 for none, 8 for a stamp, `sector_bytes` for the data.
+    ///
+    /// # Errors
+    /// If the configuration does not stand: field, value and what was expected.
+    pub fn new(config: &DeviceConfig, unit: usize, seed: u64) -> Result<Self, ConfigError> {
+        let layout = config.validate()?;
+        let nand = Nand::new(&config.nand(), unit);
+        let mut ssd = Self::assemble(config, &layout, nand, seed);
+        ssd.flash.format(seed);
+        Ok(ssd)
+    }
+
+    /// The drive after a power cut: map, blocks and log are rebuilt from the flash.
+    ///
+    /// # Errors
+    /// If the configuration does not stand.
+    pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Result<Self, ConfigError> {
+        let layout = config.validate()?;
+        let nand = Nand::power_on(&config.nand(), silicon);
+        let mut ssd = Self::assemble(config, &layout, nand, seed);
+        ssd.flash.recover();
+        ssd.flash.collect(&mut ssd.mapping);
+        ssd.flash.nand.settle();
+        Ok(ssd)
+    }
+
+    fn assemble(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
+        let unit = nand.array().unit();
+        let flash = Flash::new(config, layout, nand, seed);
+        let sectors = config.buffer.bytes / u64::from(config.geometry.sector_bytes);
+        Self {
+            buffer: (sectors > 0).then(|| {
+                Buffer::new(config.scheme.buffer, sectors, layout.logical_pages, flash.full_mask(), unit)
+            }),
+            mapping: Mapping::new(config.scheme.mapping),
+            requests: Vec::new(),
+            free: Vec::new(),
+            queue: VecDeque::new(),
+            delayed: VecDeque::new(),
+            flushes: VecDeque::new(),
+            events: Vec::new(),
+            reads: SmallVec::new(),
+            outstanding: 0,
+            next_number: 0,
+            stalled: None,
+            waiting: None,
+            digest: 0,
+            flash,
+        }
+    }
+
+    /// Cuts the power: RAM is gone, the flash is left as it was at this instant.
+    pub fn cut_power(self) -> Silicon {
+        self.flash.nand.cut_power()
+    }
+
+    /// Bytes of contents kept per sector.
+    pub fn unit(&self) -> usize {
+        self.flash.array().unit()
+    }
+    /// The configuration.
+    pub fn config(&self) -> &DeviceConfig {
+        &self.flash.config
+    }
+    /// What follows from the configuration.
+    pub fn layout(&self) -> &Layout {
+        &self.flash.layout
+    }
+    /// Counters.
+    pub fn stats(&self) -> &Stats {
+        &self.flash.stats
+    }
+    /// Flash, map and blocks, to look at.
+    pub fn flash(&self) -> &Flash {
+        &self.flash
+    }
+    /// The write buffer, if there is one.
+    pub fn buffer(&self) -> Option<&Buffer> {
+        self.buffer.as_ref()
+    }
+    /// Requests submitted and not complete.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+    /// Whether the device takes another request now.
+    pub fn accepts(&self) -> bool {
+        self.outstanding < self.flash.config.queue.depth
+    }
+    /// The present time.
+    pub fn now(&self) -> Time {
+        self.flash.nand.now()
+    }
+    /// Whether the flash is worn out.
+    pub fn is_read_only(&self) -> bool {
+        self.flash.read_only
+    }
+    /// A hash of every completion so far and of where everything is now.
+    pub fn digest(&self) -> u64 {
+        nandle_random::mix(self.digest ^ self.flash.fragments.digest())
+    }
+
+    /// Hands a request over at time `at`, which must not lie before anything already carried out.
+    /// It completes in a later [`Ssd::advance`], even if at the same time.
+    pub fn submit(&mut self, at: Time, command: &Command<'_>) {
+        self.flash.nand.advance(at);
+        self.outstanding += 1;
+        let number = self.next_number;
+        self.next_number += 1;
+        let status = self.refuse(command);
+        let request = Request {
+            id: command.id,
+            op: command.op,
+            fua: command.fua,
+            stream: command.stream,
+            status,
+            lsn: command.lsn,
+            sectors: command.sectors,
+            cursor: 0,
+            remaining: 1, // released when everything of it is placed
+            data: Vec::new(),
+            number,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.requests[slot as usize] = request;
+                slot
+            }
+            None => {
+                self.requests.push(request);
+                (self.requests.len() - 1) as u32
+            }
+        };
+        if status != Status::Ok {
+            self.flash.stats.rejected += 1;
+            self.release(slot);
+            return;
+        }
+        self.count(command);
+        if command.op == Op::Read {
+            self.read(slot);
+        } else {
+            if self.flash.array().unit() > 0 {
+                self.requests[slot as usize].data.extend_from_slice(command.data);
+            }
+            self.queue.push_back(slot);
+            if self.queue.len() == 1 {
+                self.pump();
+            }
+        }
+        self.flash.collect(&mut self.mapping);
+        self.flash.nand.settle();
+    }
+
+    fn refuse(&self, command: &Command<'_>) -> Status {
+        let end = command.lsn.checked_add(command.sectors);
+        if command.op != Op::Flush
+            && (command.sectors == 0 || end.is_none_or(|end| end > self.flash.layout.logical_sectors))
+        {
+            Status::OutOfRange
+        } else if command.op == Op::Write && self.flash.read_only {
+            Status::ReadOnly
+        } else {
+            Status::Ok
+        }
+    }
+
+    fn count(&mut self, command: &Command<'_>) {
+        let stats = &mut self.flash.stats;
+        let spp = u64::from(self.flash.spp);
+        let kind = command.op as usize;
+        stats.requests[kind] += 1;
+        stats.bytes[kind] += command.sectors * u64::from(self.flash.config.geometry.sector_bytes);
+        if matches!(command.op, Op::Read | Op::Write) {
+            let (start, end) = (command.lsn % spp, (command.lsn + command.sectors) % spp);
+            stats.unaligned_writes += u64::from(command.op == Op::Write && (start != 0 || end != 0));
+            stats.across_page_requests += u64::from(command.sectors <= spp && start + command.sectors > spp);
+        }
+    }
+
+    /// The part of a request that falls in the page of its sector `cursor`: page, mask.
+    #[inline]
+    fn part(&self, lsn: u64, sectors: u64, cursor: u64) -> (u32, u64) {
+        let spp = u64::from(self.flash.spp);
+        let from = lsn + cursor;
+        let (lpn, start) = (from / spp, from % spp);
+        let len = (spp - start).min(sectors - cursor);
+        (lpn as u32, run_mask(start as u32, len as u32))
+    }
+
+    // ---- reads ------------------------------------------------------------------------------
+
+    fn read(&mut self, slot: u32) {
+        let Request { lsn, sectors, .. } = self.requests[slot as usize];
+        let mut cursor = 0;
+        let mut reads = std::mem::take(&mut self.reads);
+        let mut data = Vec::new();
+        while cursor < sectors {
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            cursor += u64::from(mask.count_ones());
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
+            let rest = mask & !buffered;
+            if rest != 0 {
+                let load = self.flash.look_up(lpn);
+                let before = reads.len();
+                self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
+                self.requests[slot as usize].remaining += (reads.len() - before) as u32;
+                if load.is_some() && reads.len() == before {
+                    // Only the map says that there is nothing: its load is waited for.
+                    let op = load.expect("just seen");
+                    self.flash.wait_for_load(op, slot);
+                    self.requests[slot as usize].remaining += 1;
+                }
+                let stored = self.flash.stored(lpn, rest);
+                self.flash.stats.unmapped_reads += u64::from(stored != rest);
+            }
+            if self.unit() > 0 {
+                self.collect_data(lpn, mask, buffered, &mut data);
+            }
+            if reads.len() > 3 {
+                // Only the last physical page can be shared with the next logical page.
+                reads.drain(..reads.len() - 1);
+            }
+        }
+        reads.clear();
+        self.reads = reads;
+        self.requests[slot as usize].data = data;
+        self.release(slot);
+    }
+
+    fn collect_data(&self, lpn: u32, mask: u64, buffered: u64, out: &mut Vec<u8>) {
+        let unit = self.unit();
+        let first = mask.trailing_zeros();
+        let base = out.len();
+        out.resize(base + mask.count_ones() as usize * unit, 0);
+        let place = |sector: u32| base + (sector - first) as usize * unit;
+        for f in self.flash.fragments.get(lpn, self.flash.array()) {
+            for (start, len) in runs(f.mask & mask & !buffered) {
+                let bytes = self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
+                out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        if let Some(buffer) = &self.buffer {
+            if let Some(slot) = buffer.slot(lpn) {
+                let page = buffer.contents(slot);
+                for (start, len) in runs(buffered) {
+                    let from = start as usize * unit;
+                    let n = len as usize * unit;
+                    out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
+                }
+            }
+        }
+    }
+
+    // ---- writes, trims, flushes ----------------------------------------------------------------
+
+    /// Carries the queue on as far as it goes.
+    fn pump(&mut self) {
+        let mut blocked = None;
+        while let Some(&slot) = self.queue.front() {
+            let request = &self.requests[slot as usize];
+            blocked = match (request.op, self.buffer.is_some()) {
+                (Op::Write, _) if self.flash.read_only => {
+                    self.requests[slot as usize].status = Status::ReadOnly;
+                    self.flash.stats.rejected += 1;
+                    None
+                }
+                (Op::Write, true) if !request.fua => self.write_buffered(slot),
+                (Op::Write, _) => self.write_through(slot),
+                (Op::Trim, _) => self.trim(slot),
+                (Op::Flush, _) => self.flush(slot),
+                (Op::Read, _) => unreachable!("reads are not queued"),
+            };
+            if blocked.is_some() {
+                break;
+            }
+            self.queue.pop_front();
+            if self.requests[slot as usize].op != Op::Flush {
+                self.release(slot);
+            }
+        }
+        let now = self.now();
+        let note = |since: &mut Option<Time>, is: bool, sum: &mut u64| match (*since, is) {
+            (None, true) => *since = Some(now),
+            (Some(start), false) => {
+                *sum += now - start;
+                *since = None;
+            }
+            _ => {}
+        };
+        note(&mut self.stalled, blocked == Some(Blocked::Flash), &mut self.flash.stats.foreground_ns);
+        note(&mut self.waiting, blocked == Some(Blocked::Buffer), &mut self.flash.stats.buffer_wait_ns);
+    }
+
+    /// Host bookkeeping of one write sub-request, before it takes effect.
+    fn count_part(&mut self, lpn: u32, mask: u64) {
+        if mask != self.flash.full_mask() {
+            self.flash.stats.partial_writes += 1;
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn));
+            if (self.flash.stored(lpn, u64::MAX) | buffered) & !mask != 0 {
+                self.flash.stats.partial_updates += 1;
+            }
+        }
+    }
+
+    /// Places a write straight into flash, together with what the buffer holds of its pages.
+    fn write_through(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
+        while self.requests[slot as usize].cursor < sectors {
+            let cursor = self.requests[slot as usize].cursor;
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            let role = Role::Host(stream);
+            if !self.flash.has_room(lpn, role) {
+                return Some(Blocked::Flash);
+            }
+            let load = self.flash.look_up(lpn);
+            if !self.flash.has_room(lpn, role) {
+                return Some(Blocked::Flash);
+            }
+            self.count_part(lpn, mask);
+            let mut data = std::mem::take(&mut self.requests[slot as usize].data);
+            let from = cursor as usize * self.unit();
+            let part = mask.count_ones() as usize * self.unit();
+            let contents = Contents { bytes: &data[from..from + part], first: mask.trailing_zeros() };
+            let mut owner = Owner { request: Some(slot), release: 0, stream };
+            let waiting = self.buffer.as_ref().and_then(|b| b.slot(lpn));
+            if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
+                buffer.merge_contents(entry, mask, contents);
+                let page = buffer.contents(entry).to_vec();
+                let entry = buffer.take(entry);
+                owner.release = entry.mask.count_ones();
+                let mask = mask | entry.mask;
+                let contents = Contents { bytes: &page, first: 0 };
+                self.mapping.place(&mut self.flash, &Write { lpn, mask, contents, owner, load });
+            } else {
+                self.mapping.place(&mut self.flash, &Write { lpn, mask, contents, owner, load });
+            }
+            let request = &mut self.requests[slot as usize];
+            std::mem::swap(&mut request.data, &mut data);
+            request.remaining += 1;
+            request.cursor += u64::from(mask.count_ones());
+        }
+        None
+    }
+
+    fn write_buffered(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, number, .. } = self.requests[slot as usize];
+        while self.requests[slot as usize].cursor < sectors {
+            let cursor = self.requests[slot as usize].cursor;
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            loop {
+                let buffer = self.buffer.as_ref().expect("buffered");
+                let missing = buffer.missing(lpn, mask);
+                if missing == 0 {
+                    break;
+                }
+                // Room that is on its way counts: no more leaves than is needed.
+                if buffer.leaving() >= missing {
+                    return Some(Blocked::Buffer);
+                }
+                if !self.evict() {
+                    let leaving = self.buffer.as_ref().is_some_and(|b| b.leaving() > 0);
+                    return Some(if leaving { Blocked::Buffer } else { Blocked::Flash });
+                }
+            }
+            self.count_part(lpn, mask);
+            let unit = self.unit();
+            let buffer = self.buffer.as_mut().expect("buffered");
+            let hit = buffer.slot(lpn).is_some();
+            self.flash.stats.buffer_hits += u64::from(hit);
+            self.flash.stats.buffer_misses += u64::from(!hit);
+            let request = &mut self.requests[slot as usize];
+            let from = cursor as usize * unit;
+            let bytes = &request.data[from..from + mask.count_ones() as usize * unit];
+            buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
+            request.cursor += u64::from(mask.count_ones());
+        }
+        None
+    }
+
+    /// Sends the policy's next victims to flash; false if not even one could go.
+    fn evict(&mut self) -> bool {
+        let victims = self.buffer.as_ref().map(Buffer::victims).unwrap_or_default();
+        let mut any = false;
+        for slot in victims {
+            let Some(buffer) = &self.buffer else { return any };
+            let &crate::buffer::Entry { lpn, stream, .. } = buffer.entry(slot);
+            let role = Role::Host(stream);
+            if !self.flash.has_room(lpn, role) {
+                return any;
+            }
+            let load = self.flash.look_up(lpn);
+            if !self.flash.has_room(lpn, role) {
+                return any;
+            }
+            let Some(buffer) = &mut self.buffer else { return any };
+            let partial = buffer.partial_pages();
+            let entry = buffer.take(slot);
+            let full = self.flash.full_mask();
+            let stats = &mut self.flash.stats;
+            stats.evictions += 1;
+            stats.evicted_partial_pages += u64::from(entry.mask != full);
+            stats.partial_pages_sum += u64::from(partial);
+            let owner = Owner { request: None, release: entry.mask.count_ones(), stream };
+            let contents = Contents { bytes: buffer.contents(slot), first: 0 };
+            self.mapping.place(&mut self.flash, &Write { lpn, mask: entry.mask, contents, owner, load });
+            any = true;
+        }
+        any
+    }
+
+    fn trim(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot as usize];
+        if !self.flash.log_has_room() {
+            return Some(Blocked::Flash);
+        }
+        if let Some(buffer) = &mut self.buffer {
+            let spp = u64::from(self.flash.spp);
+            if !buffer.is_empty() {
+                let mut cursor = 0;
+                while cursor < sectors {
+                    let from = lsn + cursor;
+                    let len = (spp - from % spp).min(sectors - cursor);
+                    buffer.trim((from / spp) as u32, run_mask((from % spp) as u32, len as u32));
+                    cursor += len;
+                }
+            }
+        }
+        self.flash.trim(lsn, sectors);
+        None
+    }
+
+    fn flush(&mut self, slot: u32) -> Option<Blocked> {
+        while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {
+            if !self.evict() {
+                return Some(Blocked::Flash);
+            }
+        }
+        if !self.flash.log_is_clean() {
+            self.flash.write_log(None);
+            if !self.flash.log_is_clean() {
+                return Some(Blocked::Flash);
+            }
+        }
+        // Everything before the flush is in the epochs up to this one; later writes open the next.
+        let epoch = self.flash.close_epoch();
+        self.flushes.push_back((epoch, slot));
+        self.complete_flushes();
+        None
+    }
+
+    fn complete_flushes(&mut self) {
+        self.flash.retire_epochs();
+        while let Some(&(epoch, slot)) = self.flushes.front() {
+            if !self.flash.epoch_is_done(epoch) {
+                return;
+            }
+            self.flushes.pop_front();
+            self.release(slot);
+        }
+    }
+
+    /// One of the things that the request waits for has happened.
+    fn release(&mut self, slot: u32) {
+        let request = &mut self.requests[slot as usize];
+        request.remaining -= 1;
+        if request.remaining == 0 {
+            let at = self.flash.nand.now() + self.flash.config.timing.dram_ns;
+            self.delayed.push_back((at, slot));
+        }
+    }
+
+    // ---- time -------------------------------------------------------------------------------
+
+    /// When the next thing happens, if anything is under way.
+    pub fn next_event(&mut self) -> Option<Time> {
+        let flash = self.flash.nand.next_event();
+        let delayed = self.delayed.front().map(|&(at, _)| at);
+        match (flash, delayed) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Carries out everything up to and including time `to`; completions are added to `done`.
+    pub fn advance(&mut self, to: Time, done: &mut Vec<Completion>) {
+        loop {
+            let flash = self.flash.nand.next_event().unwrap_or(Time::MAX);
+            if let Some(&(at, slot)) = self.delayed.front()
+                && at <= flash
+                && at <= to
+            {
+                self.delayed.pop_front();
+                self.complete(at, slot, done);
+                continue;
+            }
+            if flash > to {
+                break;
+            }
+            let mut events = std::mem::take(&mut self.events);
+            self.flash.nand.step(&mut events);
+            for event in events.drain(..) {
+                self.operation_done(&event);
+            }
+            self.events = events;
+            if std::mem::take(&mut self.flash.progress) && !self.queue.is_empty() {
+                self.pump();
+            }
+            self.flash.collect(&mut self.mapping);
+            self.flash.nand.settle();
+        }
+        if to > self.flash.nand.now() && to != Time::MAX {
+            self.flash.nand.advance(to);
+        }
+    }
+
+    fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
+        let request = &mut self.requests[slot as usize];
+        let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
+        request.data = Vec::new();
+        self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
+        done.push(Completion { id: request.id, at, status: request.status, data });
+        self.free.push(slot);
+        self.outstanding -= 1;
+    }
+
+    fn operation_done(&mut self, done: &Done) {
+        let info = self.flash.info(done.op);
+        match done.kind {
+            Kind::Read => {
+                if info.rmw_program != NONE {
+                    self.flash.rmw_read_started(info.rmw_program, done.started);
+                }
+            }
+            Kind::Program => {
+                if info.rmw_start != 0 {
+                    self.flash.stats.rmw_ns += self.now() - info.rmw_start;
+                }
+                if info.release > 0 {
+                    if let Some(buffer) = &mut self.buffer {
+                        buffer.release(info.release);
+                        self.flash.progress = true;
+                    }
+                }
+                if info.epoch != NONE {
+                    self.flash.leave_epoch(info.epoch);
+                    if !self.flushes.is_empty() {
+                        self.complete_flushes();
+                    }
+                }
+                self.flash.program_done(done.ppn);
+                if done.cause == Cause::Gc {
+                    let geometry = self.flash.geometry();
+                    let plane = geometry.plane_of(geometry.block_of(done.ppn));
+                    self.flash.copy_done(plane);
+                }
+            }
+            Kind::Erase => self.flash.erase_done(done),
+        }
+        if info.request != NONE {
+            self.release(info.request);
+        }
+    }
+
+    /// Checks that map, blocks and out-of-band areas agree; slow, for tests.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn check(&self) {
+        self.flash.check();
+    }
+}

@@ -1,0 +1,58 @@
+//! What a run adds up to; plain counters, read by whoever reports them.
+
+/// Counters of a drive since power-on (or since they were reset).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Host requests by kind: read, write, trim, flush.
+    pub requests: [u64; 4],
+    /// Host bytes by kind.
+    pub bytes: [u64; 4],
+    /// Writes whose start or end is not on a page border.
+    pub unaligned_writes: u64,
+    /// Requests no larger than a page that span two.
+    pub across_page_requests: u64,
+    /// Write sub-requests that do not cover their page.
+    pub partial_writes: u64,
+    /// Of these, those to a page that keeps live sectors outside of them.
+    pub partial_updates: u64,
+    /// Read sub-requests with a sector that was never written (or was trimmed).
+    pub unmapped_reads: u64,
+    /// Requests refused: outside of the device, or writes to a read-only one.
+    pub rejected: u64,
+    /// Sectors of host data programmed on behalf of the host.
+    pub host_sectors_programmed: u64,
+    /// Page programs by cause.
+    pub rmw_count: u64,
+    /// Nanoseconds from the start of an RMW read to the end of its program, added up.
+    pub rmw_ns: u64,
+    /// Buffered sub-requests that found their page in the buffer.
+    pub buffer_hits: u64,
+    /// And those that did not.
+    pub buffer_misses: u64,
+    /// Entries evicted.
+    pub evictions: u64,
+    /// Of these, partial pages.
+    pub evicted_partial_pages: u64,
+    /// Partial pages in the buffer, added up over evictions.
+    pub partial_pages_sum: u64,
+    /// Nanoseconds that writes waited for room in the buffer.
+    pub buffer_wait_ns: u64,
+    /// DRAM accesses of mapping look-ups.
+    pub dram_accesses: u64,
+    /// Look-ups that found their translation page in RAM.
+    pub cache_hits: u64,
+    /// And those that did not.
+    pub cache_misses: u64,
+    /// Victims chosen.
+    pub gc_invocations: u64,
+    /// Pages moved by garbage collection and wear levelling.
+    pub gc_moved_pages: u64,
+    /// Of these, by static wear levelling.
+    pub wear_moved_pages: u64,
+    /// Nanoseconds in which host writes stood still for want of free blocks.
+    pub foreground_ns: u64,
+    /// Victims by live pages when chosen, in twentieths of a block (the last = fully valid).
+    pub victim_valid: [u64; 21],
+    /// Sectors copied between pages in RAM, by check of the contents.
+    pub trim_records: u64,
+}
