@@ -143,6 +143,10 @@ impl Flash {
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
+    /// Flash operations so far.
+    pub fn counters(&self) -> &nandle_nand::Counters {
+        self.nand.counters()
+    }
     /// Sectors of a page.
     #[inline]
     pub fn sectors_per_page(&self) -> u32 {
@@ -680,10 +684,7 @@ impl Flash {
                 return self.write_log_pages(plane, &mut last).then_some(last).flatten();
             }
             for (_, ppn) in old {
-                if let Some(op) = last {
-                    self.nand.supersede(ppn, op);
-                }
-                // Programs of one log are not ordered among each other: wait for all of them.
+                // Programs of one log are not ordered among each other: all are waited for.
                 for &(_, new) in &self.log.pages {
                     if let Some(op) = self.nand.program_of(new) {
                         self.nand.supersede(ppn, op);
