@@ -5,5 +5,6 @@
 #![warn(missing_docs)]
 
 mod request;
+pub mod synthetic;
 
 pub use request::{Error, Op, Request, Source};

@@ -1,0 +1,3 @@
+//! placeholder
+use super::Entry;
+pub(super) const ENTRIES: &[Entry] = &[];
