@@ -408,11 +408,13 @@ impl Twin {
             self.filled(class, index, span);
             return (cell, place, bytes);
         }
-        if self.demote > 0.0 && class != last && self.stream.chance(self.demote) {
-            if let Some(index) = self.full.take_whole(&mut self.stream) {
-                let place = self.regions[class].places.last();
-                return (self.regions[last].cell(index), place, bytes);
-            }
+        if self.demote > 0.0
+            && class != last
+            && self.stream.chance(self.demote)
+            && let Some(index) = self.full.take_whole(&mut self.stream)
+        {
+            let place = self.regions[class].places.last();
+            return (self.regions[last].cell(index), place, bytes);
         }
         let broken = if class == last { self.full.take_broken() } else { None };
         let region = &mut self.regions[class];
