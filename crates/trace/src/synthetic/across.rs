@@ -5,7 +5,8 @@
 //! published without numbers; here a request that starts anywhere is imitated: 4 KiB requests cross
 //! borders of 4, 8 and 16 KiB in the proportion 4 : 2 : 1, and some 8 KiB requests cross borders of
 //! 8 and 16 KiB in the proportion 2 : 1. Everything else is assumed: reads are as large as writes
-//! and as often across, and an extent is rewritten exactly.
+//! and as often across, an extent is rewritten exactly, and
+//! aligned 4 KiB blocks lie beside the across ones.
 
 use super::twin::{Class, Places, Plan, bisect, mean, tilted};
 use super::{Entry, Published, Target, Workload};
@@ -110,6 +111,11 @@ pub(super) fn published(name: &str) -> Option<Published> {
     })
 }
 
+/// The sizes, or any at all for a class without weight.
+fn or_any(sizes: &[(u32, f64)]) -> Vec<(u32, f64)> {
+    if sizes.is_empty() { vec![(4096, 1.0)] } else { sizes.to_vec() }
+}
+
 /// The request classes: [`AT_4K`] and the across share fix the across ones, the mean size the rest.
 fn classes(row: &Row) -> Vec<Class> {
     let class = |weight: f64, places: Places, bytes: Vec<(u32, f64)>| Class {
@@ -119,6 +125,7 @@ fn classes(row: &Row) -> Vec<Class> {
         places,
         write_bytes: bytes.clone(),
         read_bytes: bytes,
+        guest_of: None,
     };
     // Starts that let `bytes` cross `border`: every sector in the `bytes` before it but the ends.
     let over = |border: u32, bytes: u32| Places::Hashed {
@@ -134,25 +141,29 @@ fn classes(row: &Row) -> Vec<Class> {
     // Means that the rest can have stop short of the published one for no row; bisect says so if not.
     let rest_bytes = bisect(4096.0, 65_536.0, |m| across_bytes + rest * m - row.mean_write_bytes);
     let tilt = tilted(&sizes, rest_bytes);
-    let part = |large: bool| -> Vec<(u32, f64)> {
-        sizes
-            .iter()
-            .filter(|&&s| (s > 16_384) == large)
-            .map(|&s| (s, tilt.iter().filter(|t| t.0 == s).map(|t| t.1).sum()))
-            .collect()
-    };
     let total: f64 = tilt.iter().map(|t| t.1).sum();
-    let weight = |large: bool| rest * part(large).iter().map(|t| t.1).sum::<f64>() / total;
+    let (aligned, large_rest) = tilt.split_at(tilt.partition_point(|t| t.0 <= 16_384));
+    let weight = |part: &[(u32, f64)]| rest * part.iter().map(|t| t.1).sum::<f64>() / total;
+    let (single, aligned) = aligned.split_at(1);
+    let beside = |host: usize, two: [u32; 2]| Class {
+        guest_of: Some(host),
+        ..class(weight(single) / 2.0, Places::Either(two), single.to_vec())
+    };
     vec![
         class(small / 2.0, over(4096, 4096), vec![(4096, 1.0)]),
         class(small / 4.0, over(8192, 4096), vec![(4096, 1.0)]),
         class(small / 4.0, over(16_384, 4096), vec![(4096, 1.0)]),
         class(large / 2.0, over(8192, 8192), vec![(8192, 1.0)]),
         class(large / 2.0, over(16_384, 8192), vec![(8192, 1.0)]),
+        // Aligned 4 KiB beside the small extents that cross 8 and 16 KiB borders, in their pages: a
+        // virtual machine's file blocks are neighbours. Writing one extent alone is thus an update of
+        // a page with other live data.
+        beside(1, [0, 12_288]),
+        beside(2, [8192, 20_480]),
         // Aligned, so across at no page size.
-        class(weight(false), Places::At(0), part(false)),
+        class(weight(aligned), Places::At(0), or_any(aligned)),
         // Larger than any page, so never across, wherever they start.
-        class(weight(true), Places::Hashed { from: 512, step: 512, count: 31 }, part(true)),
+        class(weight(large_rest), Places::Hashed { from: 512, step: 512, count: 31 }, or_any(large_rest)),
     ]
 }
 
@@ -187,7 +198,7 @@ mod tests {
         for row in &ROWS {
             let stats = Stats::of(row.name, &target(64 << 30, 200_000));
             println!(
-                "{} writes {:.3} ({:.3}) mean write {:.0} ({:.0}) across {:.3} {:.3} {:.3} ({:.3} at 8 KiB)",
+                "{} writes {:.3} ({:.3}) mean write {:.0} ({:.0}) across {:.3} {:.3} {:.3} ({:.3} at 8 KiB) partial updates {:.3}",
                 row.name,
                 stats.write_share(),
                 row.write_share,
@@ -197,6 +208,7 @@ mod tests {
                 stats.at(8192).across(),
                 stats.at(16_384).across(),
                 row.across,
+                stats.at(8192).partial_updates(),
             );
             assert_close(row.name, &stats, &published(row.name).unwrap());
             assert!(stats.at(4096).across() > stats.at(8192).across(), "{}", row.name);

@@ -19,6 +19,7 @@ mod waflash;
 #[cfg(test)]
 pub(crate) mod measure;
 
+pub use fit::{Fitted, fit};
 pub use paper::{Published, published};
 
 use crate::{Error, Request, Source};

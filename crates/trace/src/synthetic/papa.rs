@@ -253,6 +253,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::Either([0, 4096]),
             write_bytes: tilted(&sectors, write.sector_bytes),
             read_bytes: tilted(&sectors, read.sector_bytes),
+            guest_of: None,
         },
         Class {
             write: write.half,
@@ -261,6 +262,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::Either([0, 8192]),
             write_bytes: vec![(8192, 1.0)],
             read_bytes: vec![(8192, 1.0)],
+            guest_of: None,
         },
         Class {
             write: write.whole,
@@ -269,6 +271,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::At(0),
             write_bytes: whole(write.pages),
             read_bytes: whole(read.pages),
+            guest_of: None,
         },
     ];
     debug_assert!((mean(&classes[2].write_bytes) / (write.pages * 16_384.0) - 1.0).abs() < 1e-3);
