@@ -138,7 +138,6 @@ fn classes(row: &Row) -> Vec<Class> {
     let across_bytes = small * 4096.0 + large * 8192.0;
     let rest = 1.0 - small - large;
     let sizes = [4096, 8192, 16_384, 32_768, 65_536];
-    // Means that the rest can have stop short of the published one for no row; bisect says so if not.
     let rest_bytes = bisect(4096.0, 65_536.0, |m| across_bytes + rest * m - row.mean_write_bytes);
     let tilt = tilted(&sizes, rest_bytes);
     let total: f64 = tilt.iter().map(|t| t.1).sum();

@@ -20,6 +20,7 @@
 use super::twin::{Class, Places, Plan, bisect, mean, tilted};
 use super::{Entry, Published, Target, Workload};
 use crate::Error;
+use nandle_random::math::pow;
 
 /// A row of Table I.
 struct Row {
@@ -173,7 +174,7 @@ struct Solved {
 
 /// Partial shares of all nine at one page size: falling with the mean size, of the published mean.
 fn spread(published: f64) -> [f64; 9] {
-    let at = |scale: f64| ROWS.map(|r| 1.0 / (1.0 + (r.order_bytes / scale).powf(STEEPNESS)));
+    let at = |scale: f64| ROWS.map(|r| 1.0 / (1.0 + pow(r.order_bytes / scale, STEEPNESS)));
     at(bisect(100.0, 1e6, |scale| at(scale).iter().sum::<f64>() / 9.0 - published))
 }
 

@@ -9,6 +9,7 @@
 
 use super::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
+use nandle_random::math::exp;
 use nandle_random::{Alias, Exponential, LogNormal, Stream, Table, mix};
 
 /// Where in its cell a request may start, in bytes.
@@ -85,7 +86,7 @@ pub(super) fn tilted(values: &[u32], target: f64) -> Vec<(u32, f64)> {
     }
     let weigh = |tilt: f64| -> Vec<(u32, f64)> {
         let pivot = if tilt > 0.0 { high } else { low }; // largest exponent is 0: nothing overflows
-        values.iter().map(|&v| (v, (tilt * (f64::from(v) - pivot)).exp())).collect()
+        values.iter().map(|&v| (v, exp(tilt * (f64::from(v) - pivot)))).collect()
     };
     let bound = 60.0 / low.min(high - low).max(1.0);
     let tilt = bisect(-bound, bound, |tilt| mean(&weigh(tilt)) - target);
@@ -263,7 +264,8 @@ impl Plan {
         let mut least = Vec::new();
         for class in &self.classes {
             if class.guest_of.is_some() {
-                (wanted.push(0), least.push(0));
+                wanted.push(0);
+                least.push(0);
                 continue;
             }
             let sizes = || class.write_bytes.iter().chain(&class.read_bytes);

@@ -3,6 +3,7 @@
 use super::{Fitted, GRANULE, MAX_EXTENTS, Shape};
 use crate::synthetic::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
+use nandle_random::math::pow;
 use nandle_random::{Permutation, Stream, Table};
 use std::collections::{HashMap, HashSet};
 
@@ -278,7 +279,7 @@ impl Drawn {
         let kind = stroke.drawables[kinds.sample(&mut self.stream)];
         let list = &self.lists[kind.list];
         if !list.is_empty() && self.stream.chance(kind.repeat) {
-            let place = list.len() as f64 * self.stream.unit().powf(stroke.skew);
+            let place = list.len() as f64 * pow(self.stream.unit(), stroke.skew);
             return (list[(place as usize).min(list.len() - 1)], kind.bytes);
         }
         let joined = if self.stream.chance(kind.join) { self.company_of(&kind) } else { None };
@@ -296,7 +297,7 @@ impl Drawn {
         // Requests that would stick out move back by whole granules, keeping their start.
         let offset = base + start;
         let over = (offset + kind.bytes).saturating_sub(self.logical_bytes).div_ceil(GRANULE) * GRANULE;
-        let offset = if over > offset { 0 } else { offset - over };
+        let offset = offset.saturating_sub(over);
         self.lists[kind.list].push(offset);
         if self.used.len() < MAX_EXTENTS {
             self.used.insert((offset, kind.bytes));

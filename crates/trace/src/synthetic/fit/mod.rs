@@ -5,11 +5,13 @@
 //! partial, unaligned and across-page shares at every page size up to that); how often an extent
 //! comes again, and whether old or recent ones do; how often a new extent lies beside earlier data;
 //! the share of sequential requests; the distribution of gaps. Lost: where on the device things
-//! lie, correlations between gaps (bursts of bursts), and phases of the workload.
+//! lie (so that partial updates, which need a neighbour in the page, are off by up to some 15 points
+//! where those neighbours have a system), correlations between gaps (bursts of bursts), and phases of the workload.
 
 mod generate;
 
 use crate::{Error, Op, Request, Source};
+use nandle_random::math::log2;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -170,7 +172,7 @@ struct Fitter {
 
 /// Bin of a gap: 16 an octave.
 fn bin(gap_ns: u64) -> u32 {
-    if gap_ns == 0 { 0 } else { 1 + ((gap_ns as f64).log2() * 16.0) as u32 }
+    if gap_ns == 0 { 0 } else { 1 + (log2(gap_ns as f64) * 16.0) as u32 }
 }
 
 impl Fitter {

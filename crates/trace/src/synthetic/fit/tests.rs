@@ -7,9 +7,9 @@ use crate::synthetic::{Target, named};
 const LOGICAL: u64 = 64 << 30;
 
 /// A source over requests at hand.
-struct Given(std::vec::IntoIter<Request>);
+struct Given<I>(I);
 
-impl Source for Given {
+impl<I: Iterator<Item = Request> + Send> Source for Given<I> {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         out.extend(self.0.by_ref().take(max));
         Ok(())
@@ -17,7 +17,7 @@ impl Source for Given {
 }
 
 fn of(requests: &[Request]) -> Fitted {
-    fit(&mut Given(requests.to_vec().into_iter()), "given").unwrap()
+    fit(&mut Given(requests.iter().copied()), "given").unwrap()
 }
 
 fn again(fitted: &Fitted, seed: u64) -> Vec<Request> {
@@ -152,5 +152,5 @@ fn small_devices_and_wrong_files() {
     let mut huge = fitted;
     huge.write.as_mut().unwrap().kinds[0].bytes = 1 << 40;
     assert!(message(huge).contains("bytes"));
-    assert!(fit(&mut Given(vec![].into_iter()), "nothing").unwrap_err().to_string().contains("no request"));
+    assert!(fit(&mut Given(std::iter::empty()), "nothing").unwrap_err().to_string().contains("no request"));
 }
