@@ -134,7 +134,8 @@ pub struct Workload {
 
 impl Workload {
     /// All requests in order, phase after phase, with the timestamps of later phases moved behind
-    /// those of earlier ones: what a trace file of this workload holds.
+    /// those of earlier ones: what a trace file of this workload holds. Closed phases have no times of
+    /// their own (all 0): such a file wants a closed replay too.
     pub fn into_source(self) -> impl Source {
         Chain { phases: self.phases.into(), base_ns: 0, last_ns: 0, begun: false }
     }
