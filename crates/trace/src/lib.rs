@@ -4,6 +4,8 @@
 //! that yields requests is a [`Source`]. Nothing here knows what an SSD does with them.
 #![warn(missing_docs)]
 
+pub mod fio;
 mod request;
+pub mod synthetic;
 
 pub use request::{Error, Op, Request, Source};
