@@ -113,7 +113,11 @@ impl Flash {
             MapCache::Everything
         } else {
             let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
-            MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, layout.entries_per_map_page, capacity)))
+            MapCache::OnDemand(Box::new(OnDemand::new(
+                layout.map_pages,
+                layout.entries_per_map_page,
+                capacity,
+            )))
         };
         Self {
             fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),

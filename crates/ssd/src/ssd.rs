@@ -366,7 +366,8 @@ impl Ssd {
         let place = |sector: u32| base + (sector - first) as usize * unit;
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
             for (start, len) in runs(f.mask & mask & !buffered) {
-                let bytes = self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
+                let bytes =
+                    self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
             }
         }
@@ -597,7 +598,8 @@ impl Ssd {
                 load,
             })
             .collect();
-        self.mapping.place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        self.mapping
+            .place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
         true
     }
 
