@@ -4,6 +4,18 @@
 //! that yields requests is a [`Source`]. Nothing here knows what an SSD does with them.
 #![warn(missing_docs)]
 
+mod detect;
+mod formats;
+mod info;
+mod input;
+mod options;
+mod order;
+mod parse;
 mod request;
+mod row;
+mod trace;
 
+pub use info::{Info, InfoOptions, OpInfo, PageInfo};
+pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use request::{Error, Op, Request, Source};
+pub use trace::{Counts, Trace, Volume, open, open_reader};
