@@ -9,7 +9,6 @@ pub(crate) const COLUMNS: [&str; 7] = ["time_ns", "op", "offset", "bytes", "stre
 pub(crate) const REQUIRED: usize = 4;
 
 /// The written name of an operation.
-#[allow(dead_code)]
 pub(crate) fn op_name(op: Op) -> &'static str {
     match op {
         Op::Read => "read",

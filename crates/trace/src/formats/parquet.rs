@@ -1,22 +1,27 @@
 //! This project's Parquet: the columns of the csv, found by name.
-use super::nandle::{COLUMNS, REQUIRED, op_of};
+use super::nandle::{COLUMNS, REQUIRED, op_name, op_of};
 use crate::input::Input;
 use crate::parse::show;
 use crate::row::{Context, Row, Rows};
-use crate::{Error, Op};
+use crate::{Error, Op, Request};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
-use arrow_schema::DataType;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const BATCH: usize = 8192;
 /// Parquet is read from its end: without a plain file, all of it must fit in memory.
@@ -102,7 +107,7 @@ impl Parquet {
 
 fn build<T: parquet::file::reader::ChunkReader + 'static>(
     builder: ParquetRecordBatchReaderBuilder<T>,
-    path: &std::path::Path,
+    path: &Path,
 ) -> Result<(ParquetRecordBatchReader, Vec<String>), Error> {
     let names: Vec<String> = builder.schema().fields().iter().map(|f| f.name().clone()).collect();
     if let Some(missing) = COLUMNS[..REQUIRED].iter().find(|c| !names.iter().any(|n| n == *c)) {
@@ -118,12 +123,12 @@ fn build<T: parquet::file::reader::ChunkReader + 'static>(
     Ok((reader.map_err(|e| broken(path, 0, &e.to_string()))?, unknown))
 }
 
-fn broken(path: &std::path::Path, row: u64, what: &str) -> Error {
+fn broken(path: &Path, row: u64, what: &str) -> Error {
     Error::Line { path: path.to_owned(), line: row, what: format!("Parquet: {what}") }
 }
 
 /// The decoder is not ours: should it panic on a damaged file, the user gets an error all the same.
-fn guarded<T>(path: &std::path::Path, row: u64, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn guarded<T>(path: &Path, row: u64, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err(broken(path, row, "the file is damaged")))
 }
 
@@ -214,4 +219,63 @@ impl Rows for Parquet {
         }
         Ok(true)
     }
+}
+
+/// Writes requests as Parquet.
+pub(crate) struct Table {
+    path: PathBuf,
+    schema: Arc<Schema>,
+    writer: ArrowWriter<Box<dyn Write + Send>>,
+    pending: Vec<Request>,
+}
+
+impl Table {
+    pub fn new(path: &Path, to: Box<dyn Write + Send>) -> Result<Self, Error> {
+        let types = [
+            DataType::UInt64,
+            DataType::Utf8,
+            DataType::UInt64,
+            DataType::UInt64,
+            DataType::UInt16,
+            DataType::UInt32,
+            DataType::Boolean,
+        ];
+        let fields: Vec<Field> = COLUMNS.iter().zip(types).map(|(&c, t)| Field::new(c, t, false)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+        let writer =
+            ArrowWriter::try_new(to, schema.clone(), Some(properties)).map_err(|e| refused(path, e))?;
+        Ok(Table { path: path.to_owned(), schema, writer, pending: Vec::new() })
+    }
+
+    pub fn write(&mut self, requests: &[Request]) -> Result<(), Error> {
+        self.pending.extend_from_slice(requests);
+        if self.pending.len() >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let all = std::mem::take(&mut self.pending);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.time_ns))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|r| op_name(r.op)))),
+            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.offset))),
+            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.bytes))),
+            Arc::new(UInt16Array::from_iter_values(all.iter().map(|r| r.stream))),
+            Arc::new(UInt32Array::from_iter_values(all.iter().map(|r| r.object))),
+            Arc::new(all.iter().map(|r| Some(r.fua)).collect::<BooleanArray>()),
+        ];
+        let batch = RecordBatch::try_new(self.schema.clone(), columns);
+        let batch = batch.map_err(|e| refused(&self.path, e.into()))?;
+        self.writer.write(&batch).map_err(|e| refused(&self.path, e))
+    }
+
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.flush()?;
+        self.writer.close().map(|_| ()).map_err(|e| refused(&self.path, e))
+    }
+}
+
+fn refused(path: &Path, error: parquet::errors::ParquetError) -> Error {
+    Error::Io { path: path.to_owned(), source: std::io::Error::other(error) }
 }

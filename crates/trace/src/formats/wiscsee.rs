@@ -1,5 +1,5 @@
 //! `pid D|C read|write|discard offset size time gap sync`: WiscSee's event files (He et al., EuroSys 2017).
-use crate::parse::{Fields, show};
+use crate::parse::{Fields, int, show};
 use crate::row::{LineFormat, Parsed, Row, Volumes};
 use crate::{Error, Op};
 
@@ -35,7 +35,14 @@ impl LineFormat for Wiscsee {
             b"discard" => Op::Trim,
             _ => return Err(fields.wrong(op, "operation", "read, write or discard")),
         };
-        let offset = fields.int("offset in bytes")?;
+        let offset = fields.next("offset in bytes")?;
+        if offset.strip_prefix(b"-").and_then(int).is_some() {
+            // Offsets count from the start of a partition: this one lies before it.
+            return Ok(Parsed::Skip("before the partition (negative offset)"));
+        }
+        let Some(offset) = int(offset) else {
+            return Err(fields.wrong(offset, "offset in bytes", "a whole number"));
+        };
         let bytes = fields.int("size in bytes")?;
         let time = fields.time("time", self.unit)?;
         if action != [self.action] {
