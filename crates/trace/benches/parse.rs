@@ -1,4 +1,6 @@
 //! Lines per second of the readers that matter for long traces. Run with `cargo bench -p nandle-trace`.
+#![allow(missing_docs)] // Criterion's macros make public items.
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandle_trace::{Options, Source, open};
 use std::fmt::Write;
@@ -16,7 +18,7 @@ fn text(line: impl Fn(&mut String, u64)) -> String {
 
 fn parse(c: &mut Criterion) {
     let address = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 27) * 512;
-    let op = |i: u64| if i % 3 == 0 { "Read" } else { "Write" };
+    let op = |i: u64| if i.is_multiple_of(3) { "Read" } else { "Write" };
     let traces = [
         (
             "msr",
@@ -34,13 +36,15 @@ fn parse(c: &mut Criterion) {
         ),
         (
             "mqsim",
-            text(|t, i| drop(writeln!(t, "{} 0 {} {} {}", i * 99_700, address(i) / 512, 8 + i % 8, i % 2))),
+            text(|t, i| {
+                let _ = writeln!(t, "{} 0 {} {} {}", i * 99_700, address(i) / 512, 8 + i % 8, i % 2);
+            }),
         ),
         (
             "nandle",
             String::from("time_ns,op,offset,bytes,stream,object,fua\n")
                 + &text(|t, i| {
-                    let op = if i % 3 == 0 { "read" } else { "write" };
+                    let op = if i.is_multiple_of(3) { "read" } else { "write" };
                     let _ = writeln!(t, "{},{op},{},{},0,0,0", i * 99_700, address(i), 4096 + i % 8 * 512);
                 }),
         ),

@@ -294,7 +294,8 @@ impl Collector {
         count(if write { &mut self.info.write } else { &mut self.info.read }, r.bytes);
         let end = r.offset.saturating_add(r.bytes);
         self.info.end_bytes = self.info.end_bytes.max(end);
-        self.info.sub_sector += u64::from(r.offset % self.sector != 0 || end % self.sector != 0);
+        self.info.sub_sector +=
+            u64::from(!(r.offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector)));
         for kind in [usize::from(write), 2] {
             self.sequential[kind] += u64::from(self.last_end[kind] == Some(r.offset));
             self.last_end[kind] = Some(end);
@@ -309,7 +310,8 @@ impl Collector {
             if let Some(p) = &mut own {
                 p.across_page += u64::from(r.bytes <= page && first != last);
                 if write {
-                    p.unaligned_writes += u64::from(r.offset % page != 0 || end % page != 0);
+                    p.unaligned_writes +=
+                        u64::from(!(r.offset.is_multiple_of(page) && end.is_multiple_of(page)));
                 }
             }
             let (mut partial_write, mut partial_update) = (false, false);

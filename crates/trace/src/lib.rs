@@ -2,6 +2,8 @@
 //!
 //! Everything a simulated or a served device is asked to do arrives as a [`Request`]; everything
 //! that yields requests is a [`Source`]. Nothing here knows what an SSD does with them.
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 mod detect;

@@ -68,7 +68,7 @@ impl Sink {
 
 enum Output {
     Text { sink: Sink, text: Vec<u8> },
-    Parquet(Table),
+    Parquet(Box<Table>),
 }
 
 /// Writes requests in a trace format; [`finish`](Self::finish) it, or the end is missing.
@@ -93,7 +93,7 @@ pub fn create(path: &Path, format: Format) -> Result<Writer, Error> {
     writable?;
     let file: Box<dyn Write + Send> = Box::new(File::create(path).map_err(io)?);
     if format == Format::NandleParquet {
-        return Writer::new(path.to_owned(), format, Output::Parquet(Table::new(path, file)?));
+        return Writer::new(path.to_owned(), format, Output::Parquet(Box::new(Table::new(path, file)?)));
     }
     let file = BufWriter::with_capacity(1 << 16, file);
     let sink = match path.extension().and_then(|e| e.to_str()) {
@@ -113,7 +113,7 @@ pub fn create_in(name: &str, to: Box<dyn Write + Send>, format: Format) -> Resul
     check(format)?;
     let path = PathBuf::from(name);
     let output = if format == Format::NandleParquet {
-        Output::Parquet(Table::new(&path, to)?)
+        Output::Parquet(Box::new(Table::new(&path, to)?))
     } else {
         Output::Text { sink: Sink::Plain(BufWriter::with_capacity(1 << 16, to)), text: Vec::new() }
     };
@@ -272,6 +272,6 @@ fn inexpressible(format: Format, r: &Request) -> Option<String> {
         return Some(format!("{format} has no {}", op_name(r.op)));
     }
     let sectors = matches!(format, Format::Disksim | Format::Mqsim | Format::Ssdsim);
-    (sectors && (r.offset % SECTOR != 0 || r.bytes % SECTOR != 0))
+    (sectors && !(r.offset.is_multiple_of(SECTOR) && r.bytes.is_multiple_of(SECTOR)))
         .then(|| format!("{format} counts whole sectors of 512 bytes"))
 }
