@@ -103,8 +103,12 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
     if start.starts_with(b"fio version ") {
         return Ok((Format::FioIolog, None));
     }
-    let msps: [&[u8]; 4] = [b"BeginHeader", b"DiskRead,", b"DiskWrite,", b"DiskFlush,"];
-    if msps.iter().any(|m| start.starts_with(m)) {
+    // The disk events of an ETW dump may begin after many others.
+    let event = |l: &[u8]| {
+        let name = l.split(|&b| b == b',').next().unwrap_or(l).trim_ascii();
+        matches!(name, b"DiskRead" | b"DiskWrite" | b"DiskFlush")
+    };
+    if start.starts_with(b"BeginHeader") || lines().take(LINES).any(event) {
         return Ok((Format::Msps, None));
     }
     if start.starts_with(b"time_ns,")

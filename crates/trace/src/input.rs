@@ -63,6 +63,10 @@ impl Input {
         let mut head = Vec::with_capacity(HEAD);
         rest.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
         let whole = head.len() < HEAD;
+        // Windows programs like to put a byte order mark before the text.
+        if head.starts_with(&[0xef, 0xbb, 0xbf]) {
+            head.drain(..3);
+        }
         Ok(Input { path, head, whole, again, compressed, rest })
     }
 

@@ -21,5 +21,5 @@ mod write;
 pub use info::{Info, InfoOptions, OpInfo, PageInfo};
 pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use request::{Error, Op, Request, Source};
-pub use trace::{Counts, Trace, Volume, open, open_reader};
+pub use trace::{Counts, Extent, Trace, Volume, extent, open, open_reader};
 pub use write::{WRITABLE, Writer, Written, convert, create, create_in};

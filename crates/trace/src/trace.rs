@@ -5,6 +5,7 @@ use crate::row::{Context, MAX_END_BYTES, Row, Rows};
 use crate::{Error, Request, Source, detect, formats};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Volumes laid side by side start at multiples of this, so that alignment at any page size survives.
@@ -27,6 +28,22 @@ pub struct Counts {
     pub out_of_order: u64,
     /// Rows too late for the sort window, which got the time of their predecessor.
     pub clamped: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows, {} requests", self.rows, self.requests)?;
+        for (why, n) in &self.skipped {
+            write!(f, "; skipped {n}: {why}")?;
+        }
+        if self.out_of_order > 0 {
+            write!(f, "; {} put in order", self.out_of_order)?;
+        }
+        if self.clamped > 0 {
+            write!(f, "; {} too far out of order, moved to the time of their predecessor", self.clamped)?;
+        }
+        Ok(())
+    }
 }
 
 /// One volume of a trace and where its addresses went.
@@ -90,6 +107,40 @@ pub fn open_reader(
     let path = PathBuf::from(name);
     let input = Input::of(path.clone(), reader, false).map_err(|source| Error::Io { path, source })?;
     Trace::of(input, options)
+}
+
+/// How far a trace reaches, for fitting it onto a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Extent {
+    /// Requests of every kind.
+    pub requests: u64,
+    /// End of the highest read, write or trim, in bytes.
+    pub end_bytes: u64,
+    /// Time of the last request in nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// Reads a trace once to find how far it reaches.
+///
+/// # Errors
+/// Those of [`open`] and of reading; standard input, which could not be read again afterwards.
+pub fn extent(path: &Path, options: &Options) -> Result<Extent, Error> {
+    if path.as_os_str() == "-" {
+        return Err(Error::Input(
+            "standard input cannot be read twice; save the trace to a file first".into(),
+        ));
+    }
+    let mut trace = open(path, options)?;
+    let (mut extent, mut requests) = (Extent::default(), Vec::with_capacity(4096));
+    loop {
+        requests.clear();
+        trace.fill(&mut requests, 4096)?;
+        let Some(last) = requests.last() else { return Ok(extent) };
+        extent.duration_ns = last.time_ns;
+        extent.requests += requests.len() as u64;
+        let end = requests.iter().map(|r| r.offset.saturating_add(r.bytes)).max().unwrap_or(0);
+        extent.end_bytes = extent.end_bytes.max(end);
+    }
 }
 
 impl Trace {

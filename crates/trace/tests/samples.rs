@@ -340,3 +340,22 @@ fn errors_name_file_line_and_expectation() {
         assert!(error.starts_with(&format!("some.trace:{line}: ")) && error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn the_extent_is_found_in_one_pass() {
+    let extent = nandle_trace::extent(&sample("msr.csv"), &Options::default()).unwrap();
+    assert_eq!((extent.requests, extent.end_bytes, extent.duration_ns), (5, 7 * MIB + 65536, 6_000_000));
+    assert!(nandle_trace::extent("-".as_ref(), &Options::default()).is_err());
+}
+
+#[test]
+fn windows_text_and_late_events_are_recognised() {
+    let text = b"\xef\xbb\xbftime_ns,op,offset,bytes\r\n5,write,0,512\r\n";
+    let mut trace = open_reader("bom", Box::new(&text[..]), &Options::default()).unwrap();
+    assert_eq!(brief(&drain(&mut trace)), [(5, W, 0, 512)]);
+    let text = "P-Start, 1, a (1)\n".repeat(50) + "  DiskFlush, 70, a (1), 7, 0x1, 5, 0, 0x0, 0, 0\n";
+    let mut trace = open_reader("etw", Box::new(std::io::Cursor::new(text)), &Options::default()).unwrap();
+    assert_eq!(trace.format(), Format::Msps);
+    assert_eq!(brief(&drain(&mut trace)), [(0, Flush, 0, 0)]);
+    assert_eq!(trace.counts().to_string(), "51 rows, 1 requests; skipped 50: another event");
+}
