@@ -156,6 +156,7 @@ impl Trace {
                 format
             }
         };
+        options.check(format)?;
         let unit = match options.time_unit {
             Some(unit) => unit,
             None if matches!(format, Format::Ssdsim | Format::Mqsim) => {
@@ -172,7 +173,7 @@ impl Trace {
         let (path, again) = (input.path.clone(), input.again);
         Ok(Trace {
             rows: formats::rows(input, format, unit, options)?,
-            order: Order::new(options.sort_window, format == Format::Tencent),
+            order: Order::new(options.sort_window, format == Format::Tencent && unit == TimeUnit::S),
             path,
             format,
             unit,
