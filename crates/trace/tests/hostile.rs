@@ -56,14 +56,7 @@ fn samples() -> &'static [Vec<u8>] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
         let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
         paths.sort();
-        let mut all: Vec<_> = paths.iter().map(|p| std::fs::read(p).unwrap()).collect();
-        // Parquet has no sample in text: made from one that has.
-        let csv = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples/nandle.csv");
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let writer = nandle_trace::create(file.path(), Format::NandleParquet).unwrap();
-        nandle_trace::convert(&mut nandle_trace::open(&csv, &Options::default()).unwrap(), writer).unwrap();
-        all.push(std::fs::read(file.path()).unwrap());
-        all
+        paths.iter().map(|p| std::fs::read(p).unwrap()).collect()
     })
 }
 

@@ -237,6 +237,14 @@ fn nandle_keeps_everything() {
     assert_eq!((alloc.op, alloc.object, alloc.bytes), (Op::FlashAlloc, 7, MIB));
     assert_eq!((write.stream, write.fua, write.time_ns), (2, true, 4000));
     assert_eq!(all[5].op, Op::FlashFree);
+    let mut trace = open(&sample("nandle.parquet"), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
+    let forced = Options { format: Some(Format::Nandle), ..Options::default() };
+    assert_eq!(open(&sample("nandle.parquet"), &forced).unwrap().format(), Format::NandleParquet);
+    // Compressed from outside, or from a pipe, it is read from memory.
+    let packed = zstd::encode_all(&std::fs::read(sample("nandle.parquet")).unwrap()[..], 1).unwrap();
+    let mut trace = open_reader("-", Box::new(std::io::Cursor::new(packed)), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
 }
 
 #[test]
