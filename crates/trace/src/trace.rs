@@ -401,7 +401,7 @@ fn sample(input: &Input, format: Format, unit: TimeUnit, options: &Options) -> V
 
 impl Source for Trace {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             let rows = self.order.take(full - out.len());
             if rows.is_empty() {

@@ -82,7 +82,7 @@ struct Text<F> {
 
 impl<F: LineFormat> Rows for Text<F> {
     fn read(&mut self, out: &mut Vec<Row>, max: usize, ctx: &mut Context) -> Result<bool, Error> {
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             let Some(line) = self.lines.next()? else {
                 ctx.warnings.extend(self.format.warnings());
