@@ -8,6 +8,16 @@
 use rand_core::RngCore;
 use rand_pcg::Lcg128CmDxsm64;
 
+mod alias;
+mod continuous;
+mod permutation;
+mod zipf;
+
+pub use alias::{Alias, Table};
+pub use continuous::{Exponential, Gamma, LogNormal, Normal, Pareto};
+pub use permutation::Permutation;
+pub use zipf::Zipf;
+
 /// One consumer's random numbers: a pure function of (seed, name).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream(Lcg128CmDxsm64);
@@ -100,7 +110,8 @@ mod tests {
     #[test]
     fn unit_stays_in_range_and_centres() {
         let mut s = Stream::new(1, "unit");
-        let mean = (0..100_000).map(|_| s.unit()).inspect(|u| assert!((0.0..1.0).contains(u))).sum::<f64>() / 1e5;
+        let mean =
+            (0..100_000).map(|_| s.unit()).inspect(|u| assert!((0.0..1.0).contains(u))).sum::<f64>() / 1e5;
         assert!((mean - 0.5).abs() < 0.005, "{mean}");
     }
 }

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod detect;
+pub mod fio;
 mod formats;
 mod info;
 mod input;
@@ -15,6 +16,7 @@ mod order;
 mod parse;
 mod request;
 mod row;
+pub mod synthetic;
 mod trace;
 mod write;
 
