@@ -122,7 +122,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.timing.scheduler = Scheduler::HostOverGc;
                 c.wear.factory_bad = 0.1;
                 c.gc.soft = 0.2;
-                c.op_ratio = 1.0;
+                c.op_ratio = 1.3;
             }),
         ),
     ]

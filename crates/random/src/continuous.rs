@@ -1,6 +1,7 @@
 //! Continuous distributions, by the textbook transformation of each.
 
 use crate::Stream;
+use crate::math::{exp, ln, pow};
 
 /// Exponential gaps: the memoryless arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +14,7 @@ impl Exponential {
     /// One draw.
     #[inline]
     pub fn sample(&self, from: &mut Stream) -> f64 {
-        -self.mean * (1.0 - from.unit()).ln()
+        -self.mean * ln(1.0 - from.unit())
     }
 }
 
@@ -35,7 +36,7 @@ impl Normal {
             let (x, y) = (2.0 * from.unit() - 1.0, 2.0 * from.unit() - 1.0);
             let square = x * x + y * y;
             if square < 1.0 && square > 0.0 {
-                return self.mean + self.deviation * x * (-2.0 * square.ln() / square).sqrt();
+                return self.mean + self.deviation * x * (-2.0 * ln(square) / square).sqrt();
             }
         }
     }
@@ -50,13 +51,13 @@ pub struct LogNormal {
 impl LogNormal {
     /// The log-normal distribution with this `mean` whose logarithm has the deviation `sigma`.
     pub fn with_mean(mean: f64, sigma: f64) -> Self {
-        Self { under: Normal { mean: mean.ln() - sigma * sigma / 2.0, deviation: sigma } }
+        Self { under: Normal { mean: ln(mean) - sigma * sigma / 2.0, deviation: sigma } }
     }
 
     /// One draw.
     #[inline]
     pub fn sample(&self, from: &mut Stream) -> f64 {
-        self.under.sample(from).exp()
+        exp(self.under.sample(from))
     }
 }
 
@@ -73,7 +74,7 @@ impl Pareto {
     /// One draw.
     #[inline]
     pub fn sample(&self, from: &mut Stream) -> f64 {
-        self.low * (1.0 - from.unit()).powf(-1.0 / self.shape)
+        self.low * pow(1.0 - from.unit(), -1.0 / self.shape)
     }
 }
 
@@ -97,8 +98,9 @@ impl Gamma {
         let c = 1.0 / (9.0 * d).sqrt();
         loop {
             let x = Normal { mean: 0.0, deviation: 1.0 }.sample(from);
-            let v = (1.0 + c * x).powi(3);
-            if v > 0.0 && (1.0 - from.unit()).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+            let root = 1.0 + c * x;
+            let v = root * root * root;
+            if v > 0.0 && ln(1.0 - from.unit()) < 0.5 * x * x + d - d * v + d * ln(v) {
                 return d * v * self.scale;
             }
         }

@@ -10,6 +10,7 @@ use rand_pcg::Lcg128CmDxsm64;
 
 mod alias;
 mod continuous;
+pub mod math;
 mod permutation;
 mod zipf;
 

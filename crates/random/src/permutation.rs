@@ -19,6 +19,12 @@ impl Permutation {
         Self { n: n.max(1), half_bits, keys: std::array::from_fn(|_| stream.word()) }
     }
 
+    /// How many indices there are.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+
     /// Where `index` goes.
     ///
     /// # Panics

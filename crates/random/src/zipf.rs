@@ -1,6 +1,7 @@
 //! Zipf's law in constant time and memory.
 
 use crate::Stream;
+use crate::math::{exp, expm1, ln, log1p, pow};
 
 /// Ranks `0..n`, rank `k` with probability proportional to `(k + 1)^-theta`.
 ///
@@ -24,22 +25,22 @@ impl Zipf {
         let mut law = Self { n: n.max(1) as f64, theta, from: 0.0, to: 0.0, accept: 0.0 };
         law.from = law.area(1.5) - 1.0;
         law.to = law.area(law.n + 0.5);
-        law.accept = 2.0 - law.inverse(law.area(2.5) - 2.0_f64.powf(-theta));
+        law.accept = 2.0 - law.inverse(law.area(2.5) - pow(2.0, -theta));
         law
     }
 
     /// The integral of x^-theta, as (x^(1-theta) - 1) / (1 - theta): continuous at theta = 1.
     #[inline]
     fn area(&self, x: f64) -> f64 {
-        let log = x.ln();
+        let log = ln(x);
         let t = (1.0 - self.theta) * log;
-        if t.abs() < 1e-8 { log * (1.0 + t / 2.0) } else { t.exp_m1() / (1.0 - self.theta) }
+        if t.abs() < 1e-8 { log * (1.0 + t / 2.0) } else { expm1(t) / (1.0 - self.theta) }
     }
 
     #[inline]
     fn inverse(&self, y: f64) -> f64 {
         let t = (y * (1.0 - self.theta)).max(-1.0);
-        if t.abs() < 1e-8 { (y * (1.0 - t / 2.0)).exp() } else { (t.ln_1p() / (1.0 - self.theta)).exp() }
+        if t.abs() < 1e-8 { exp(y * (1.0 - t / 2.0)) } else { exp(log1p(t) / (1.0 - self.theta)) }
     }
 
     /// One rank, the most popular being 0.
@@ -49,7 +50,7 @@ impl Zipf {
             let u = self.to + stream.unit() * (self.from - self.to);
             let x = self.inverse(u);
             let k = x.round().clamp(1.0, self.n);
-            if k - x <= self.accept || u >= self.area(k + 0.5) - k.powf(-self.theta) {
+            if k - x <= self.accept || u >= self.area(k + 0.5) - pow(k, -self.theta) {
                 return k as u64 - 1;
             }
         }

@@ -16,19 +16,37 @@ use crate::gc::Job;
 use crate::log::{MetaLog, RECORD_BYTES, TrimRecord};
 use crate::map_cache::{MapCache, on_demand::OnDemand};
 use crate::stats::Stats;
+use crate::streams::Streams;
 use crate::striping::Striping;
 
 const NONE: u32 = u32::MAX;
 
-/// Whose write it is: what happens when its programs are done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who waits for a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The request that waits for it, if one does.
     pub request: Option<u32>,
-    /// Buffered sectors that its programs give back.
+    /// Buffered sectors that it gives back.
     pub release: u32,
-    /// Its stream.
-    pub stream: u16,
+}
+
+/// A page about to be written: where, as what, holding what, on whose behalf.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// Plane.
+    pub plane: u32,
+    /// Which open block of the plane.
+    pub role: Role,
+    /// For page-type policies.
+    pub class: PageClass,
+    /// What it is used for.
+    pub kind: PageUse,
+    /// What it holds.
+    pub extents: Extents<'a>,
+    /// For the accounts.
+    pub cause: Cause,
+    /// Who waits for it.
+    pub owner: Owner,
 }
 
 /// The contents of some sectors of a logical page: sector `first + i` is the i-th piece of `bytes`.
@@ -73,6 +91,7 @@ pub struct Flash {
     pub(crate) layout: Layout,
     pub(crate) draw: Stream,
     pub(crate) striping: Striping,
+    pub(crate) streams: Streams,
     info: Vec<OpInfo>,
     /// Programs under way for each flush barrier, oldest first; the last one collects new programs.
     pub(crate) epochs: std::collections::VecDeque<u32>,
@@ -110,6 +129,7 @@ impl Flash {
             stats: Stats::default(),
             draw: Stream::new(seed, "gc victim"),
             striping: Striping::new(&config.scheme.striping, g).expect("validated"),
+            streams: Streams::new(config.scheme.streams),
             info: Vec::new(),
             epochs: std::iter::once(0).collect(),
             first_epoch: 0,
@@ -143,6 +163,10 @@ impl Flash {
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
+    /// Flash operations so far.
+    pub fn counters(&self) -> &nandle_nand::Counters {
+        self.nand.counters()
+    }
     /// Sectors of a page.
     #[inline]
     pub fn sectors_per_page(&self) -> u32 {
@@ -154,45 +178,61 @@ impl Flash {
         self.full
     }
     /// Live sectors programmed by cause (the rest of a page is padding).
-    pub(crate) fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
+    pub fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
         self.sectors_by_cause
     }
 
     // ---- room -------------------------------------------------------------------------------
 
-    /// Pages that `role` can write in `plane` now.
+    /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
-    pub fn room(&self, plane: u32, role: Role) -> u32 {
-        let left = self.allocation.left(plane, role, self.nand.array());
+    pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
+        let left = self.allocation.left(plane, role, class, self.nand.array());
         let reserve = if role.may_use_reserve() { 0 } else { self.layout.hard_blocks };
         let blocks = self.blocks.free(plane).saturating_sub(reserve);
         left + blocks * self.geometry().pages_per_block
     }
 
-    /// Whether a write of `lpn` by `role` finds a plane.
+    /// Whether `pages` writes of `lpn` by `role` find a plane.
     #[inline]
-    pub fn has_room(&self, lpn: u32, role: Role) -> bool {
+    pub fn has_room(&self, lpn: u32, role: Role, class: PageClass, pages: u32) -> bool {
         match &self.striping {
-            Striping::Static(order) => self.room(order.plane(lpn), role) > 0,
-            Striping::Dynamic(_) => (0..self.geometry().planes()).any(|plane| self.room(plane, role) > 0),
+            Striping::Static(order) => self.room(order.plane(lpn), role, class) >= pages,
+            Striping::Dynamic(_) => {
+                (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages)
+            }
         }
     }
 
     /// The plane for the next write of `lpn` by `role`, if one has room.
     #[inline]
-    pub fn choose_plane(&mut self, lpn: u32, role: Role) -> Option<u32> {
+    pub fn choose_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
         let mut busy = match &self.striping {
             Striping::Static(order) => {
                 let plane = order.plane(lpn);
-                return (self.room(plane, role) > 0).then_some(plane);
+                return (self.room(plane, role, class) > 0).then_some(plane);
             }
             Striping::Dynamic(busy) => busy.clone(),
         };
         let plane = busy.choose(self.geometry().planes(), |plane| {
-            (self.room(plane, role) > 0).then(|| self.nand.load(self.geometry().die_of_plane(plane)))
+            (self.room(plane, role, class) > 0).then(|| self.nand.load(self.geometry().die_of_plane(plane)))
         });
         self.striping = Striping::Dynamic(busy);
         plane
+    }
+
+    /// Where host data of `lpn`, written with the host's stream id `hint`, goes.
+    #[inline]
+    pub fn host_role(&self, lpn: u32, hint: u16) -> Role {
+        self.streams.role(lpn, hint)
+    }
+
+    /// Whether the chip that holds `plane` has nothing to do.
+    #[inline]
+    pub fn plane_is_idle(&self, plane: u32) -> bool {
+        let g = self.geometry();
+        let chip = g.chip_of_die(g.die_of_plane(plane));
+        (chip * g.dies_per_chip..(chip + 1) * g.dies_per_chip).all(|die| self.nand.load(die) == 0)
     }
 
     // ---- orders -----------------------------------------------------------------------------
@@ -249,24 +289,14 @@ impl Flash {
         if self.fragments.is_unmapped(lpn) { 0 } else { self.fragments.mask(lpn, self.nand.array()) & mask }
     }
 
-    /// Writes one page in `plane` and makes it live. It starts when `after` are done; `owner` says
-    /// who waits for it.
+    /// Writes one page and makes it live. It starts when `after` are done.
     ///
     /// # Panics
-    /// If the plane has no page for `role`: callers look at [`Flash::room`] first.
-    pub fn append(
-        &mut self,
-        plane: u32,
-        role: Role,
-        kind: PageUse,
-        extents: Extents<'_>,
-        cause: Cause,
-        owner: Owner,
-        after: &[OpId],
-    ) -> (Ppn, OpId) {
+    /// If the plane has no page for it: callers look at [`Flash::room`] first.
+    pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
+        let &Page { plane, role, class, kind, extents, cause, owner } = page;
         let mut sectors = 0;
         extents.each(self.spp, |e| sectors += u32::from(e.sectors));
-        let class = if sectors == self.spp { PageClass::Full } else { PageClass::Partial };
         let ppn = self
             .allocation
             .take(plane, role, class, self.nand.array(), &mut self.blocks)
@@ -435,7 +465,6 @@ impl Flash {
     pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> OpId {
         let cause = Cause::Gc;
         let urgent = self.urgent(plane);
-        let owner = Owner { request: None, release: 0, stream: 0 };
         let read = self.nand.read(ppn, self.spp, cause, !urgent, &[]);
         self.set_info(read, PLAIN);
         let oob = self.nand.array().oob(ppn);
@@ -445,7 +474,9 @@ impl Flash {
                 unreachable!("system pages have one extent")
             };
             let extents = Extents::Home { lpn: number, start, len };
-            let (to, op) = self.append(plane, role, kind, extents, cause, owner, &[read]);
+            let class = PageClass::SYSTEM;
+            let page = Page { plane, role, class, kind, extents, cause, owner: Owner::default() };
+            let (to, op) = self.append(&page, &[read]);
             self.nand.supersede(ppn, op);
             let note = self.nand.array().note(ppn).cloned();
             if let Some(note) = note {
@@ -471,7 +502,9 @@ impl Flash {
         {
             // One logical page, all of it live: the word moves.
             let extents = Extents::Home { lpn, start, len };
-            let (to, op) = self.append(plane, role, kind, extents, cause, owner, &[read]);
+            let class = PageClass { full: u32::from(len) == self.spp, alone: true };
+            let page = Page { plane, role, class, kind, extents, cause, owner: Owner::default() };
+            let (to, op) = self.append(&page, &[read]);
             self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
             self.nand.supersede(ppn, op);
             self.fragments.set_single(lpn, to);
@@ -493,8 +526,10 @@ impl Flash {
                 });
             }
         }
-        let (to, op) =
-            self.append(plane, role, kind, compact(&extents, self.spp), cause, owner, &[read]);
+        let class = PageClass { full: false, alone: true };
+        let shape = compact(&extents, self.spp);
+        let page = Page { plane, role, class, kind, extents: shape, cause, owner: Owner::default() };
+        let (to, op) = self.append(&page, &[read]);
         for e in &extents {
             self.nand.array_mut().copy(ppn, u32::from(e.at), to, u32::from(e.at), u32::from(e.sectors));
         }
@@ -593,7 +628,7 @@ impl Flash {
     }
 
     fn write_map_page(&mut self, page: u32) -> bool {
-        let Some(plane) = self.choose_plane(page, Role::System) else { return false };
+        let Some(plane) = self.choose_plane(page, Role::System, PageClass::SYSTEM) else { return false };
         let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
         let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
         self.nand.array_mut().set_note(ppn, entries.into());
@@ -617,9 +652,9 @@ impl Flash {
         number: u32,
         cause: Cause,
     ) -> (Ppn, OpId) {
-        let owner = Owner { request: None, release: 0, stream: 0 };
         let extents = Extents::Home { lpn: number, start: 0, len: self.spp as u8 };
-        self.append(plane, role, kind, extents, cause, owner, &[])
+        let (class, owner) = (PageClass::SYSTEM, Owner::default());
+        self.append(&Page { plane, role, class, kind, extents, cause, owner }, &[])
     }
 
     // ---- trims and the metadata log -----------------------------------------------------------
@@ -653,7 +688,7 @@ impl Flash {
     /// Whether another trim can be recorded.
     pub(crate) fn log_has_room(&self) -> bool {
         (self.log.pending.len() as u32) < self.records_per_page() - 1
-            || self.has_room(self.log.next_page, Role::System)
+            || self.has_room(self.log.next_page, Role::System, PageClass::SYSTEM, 1)
     }
 
     fn records_per_page(&self) -> u32 {
@@ -680,10 +715,7 @@ impl Flash {
                 return self.write_log_pages(plane, &mut last).then_some(last).flatten();
             }
             for (_, ppn) in old {
-                if let Some(op) = last {
-                    self.nand.supersede(ppn, op);
-                }
-                // Programs of one log are not ordered among each other: wait for all of them.
+                // Programs of one log are not ordered among each other: all are waited for.
                 for &(_, new) in &self.log.pages {
                     if let Some(op) = self.nand.program_of(new) {
                         self.nand.supersede(ppn, op);
@@ -701,9 +733,9 @@ impl Flash {
         let per_page = self.records_per_page() as usize;
         while !self.log.pending.is_empty() {
             let (to, role) = match plane {
-                Some(plane) if self.room(plane, Role::Gc) > 0 => (plane, Role::Gc),
+                Some(plane) if self.room(plane, Role::Gc, PageClass::SYSTEM) > 0 => (plane, Role::Gc),
                 Some(_) => return false,
-                None => match self.choose_plane(self.log.next_page, Role::System) {
+                None => match self.choose_plane(self.log.next_page, Role::System, PageClass::SYSTEM) {
                     Some(plane) => (plane, Role::System),
                     None => return false,
                 },

@@ -6,7 +6,7 @@
 
 use nandle_nand::{Block, Done};
 
-use crate::allocation::Role;
+use crate::allocation::{PageClass, Role};
 use crate::flash::Flash;
 use crate::mapping::Mapping;
 use crate::victim;
@@ -54,18 +54,33 @@ impl Flash {
             };
             let ppn = self.geometry().ppn(block, page);
             let wear = self.jobs[slot].wear;
-            let role = if wear { Role::Wear } else { Role::Gc };
+            let Some(role) = self.copy_role(plane, wear) else { return };
             self.stats.gc_moved_pages += 1;
             self.stats.wear_moved_pages += u64::from(wear);
             self.jobs[slot].cursor = page;
-            self.jobs[slot].copies += 1;
-            mapping.relocate(self, ppn, plane, role);
+            self.jobs[slot].copies += mapping.relocate(self, ppn, plane, role);
         }
     }
 
+    /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
+    /// what was kept for it: then any open block of the plane serves.
+    fn copy_role(&self, plane: u32, wear: bool) -> Option<Role> {
+        let own = if wear { Role::Wear } else { Role::Gc };
+        [own, Role::Gc, Role::Host(0), Role::System].into_iter().find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
+    }
+
+    /// The policy's victim; the emptiest block instead if that one's survivors find no room.
     fn choose_victim(&mut self, plane: u32) -> Option<Block> {
-        let now = self.nand.now();
-        victim::pick(&self.config.gc, &self.blocks.candidates(plane), now, &mut self.draw)
+        let (now, class) = (self.nand.now(), PageClass::SYSTEM);
+        let candidates = self.blocks.candidates(plane);
+        let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
+        if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
+            return Some(block);
+        }
+        let block = victim::greedy::pick(&candidates)?;
+        let open = self.allocation.left(plane, Role::Host(0), class, self.array())
+            + self.allocation.left(plane, Role::System, class, self.array());
+        (self.blocks.valid(block) <= self.room(plane, Role::Gc, class) + open).then_some(block)
     }
 
     fn start(&mut self, plane: u32, block: Block, wear: bool) {

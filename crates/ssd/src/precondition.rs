@@ -69,7 +69,7 @@ impl Flash {
         let role = Role::Host(0);
         let ppn = self
             .allocation
-            .take(plane, role, PageClass::Full, self.nand.array(), &mut self.blocks)
+            .take(plane, role, PageClass::SYSTEM, self.nand.array(), &mut self.blocks)
             .expect("the shares were validated");
         self.nand.array_mut().program(ppn, &Oob { kind, stream: role.number(), extents });
         if self.nand.array().unit() > 0 {

@@ -6,6 +6,7 @@
 //! | replay | extents and trims in the order of their sequence numbers: the newest wins |
 //! | blocks | erased, half-written, full or undefined; half-written ones go on being written |
 //! | log | live log pages are kept, translation pages are compared with the map |
+//! | erase | full blocks without live data are erased |
 
 use nandle_nand::{Array, Block, BlockCondition, Extents, PageUse, Ppn};
 use smallvec::SmallVec;
@@ -30,6 +31,24 @@ impl Flash {
         self.replay(&found);
         self.restore_blocks();
         self.restore_map_cache();
+        self.erase_dead_blocks();
+    }
+
+    /// Blocks without live data are erased at once: everything that supersedes them is on flash.
+    fn erase_dead_blocks(&mut self) {
+        let dead: Vec<Block> = self
+            .blocks
+            .each()
+            .filter(|&(block, state)| state == State::Closed && self.blocks.valid(block) == 0)
+            .map(|(block, _)| block)
+            .collect();
+        for block in dead {
+            self.blocks.condemn(block);
+            self.blocks.set_erasing(block);
+            self.nand.array_mut().erase(block);
+            let erases = self.array().erases(block);
+            self.blocks.put_free(block, erases);
+        }
     }
 
     /// Every page that says something, with its sequence number; undefined blocks are erased.

@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
-use crate::allocation::Role;
-use crate::buffer::Buffer;
+use crate::allocation::PageClass;
+use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
-use crate::flash::{Contents, Flash, Owner};
+use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
-use crate::mapping::{Mapping, Write};
+use crate::mapping::{Mapping, Part, Write};
 use crate::stats::Stats;
 
 const NONE: u32 = u32::MAX;
@@ -113,6 +113,8 @@ pub struct Ssd {
     /// Since when the front of the queue waits for free blocks, and for buffer room.
     stalled: Option<Time>,
     waiting: Option<Time>,
+    /// When the mapping scheme may use the drive's idleness.
+    idle_at: Option<Time>,
     digest: u64,
 }
 
@@ -171,6 +173,7 @@ impl Ssd {
             next_number: 0,
             stalled: None,
             waiting: None,
+            idle_at: None,
             digest: 0,
             flash,
         }
@@ -239,6 +242,7 @@ impl Ssd {
     /// It completes in a later [`Ssd::advance`], even if at the same time.
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {
         self.flash.nand.advance(at);
+        self.idle_at = None;
         self.outstanding += 1;
         let number = self.next_number;
         self.next_number += 1;
@@ -438,42 +442,83 @@ impl Ssd {
         }
     }
 
+    /// Whether the flash takes `parts` writes of `lpn` now.
+    fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
+        let role = self.flash.host_role(lpn, stream);
+        let pages = parts * self.mapping.pages_per_part();
+        self.flash.has_room(lpn, role, PageClass { full, alone }, pages)
+    }
+
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
+        let spp = u64::from(self.flash.spp);
+        let alone = lsn / spp == (lsn + sectors - 1) / spp;
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
-            let (lpn, mask) = self.part(lsn, sectors, cursor);
-            let role = Role::Host(stream);
-            if !self.flash.has_room(lpn, role) {
+            // A run no larger than a page that straddles a border is placed as one.
+            let straddles = !alone && sectors <= spp;
+            let mut pieces: SmallVec<[(u32, u64); 2]> = SmallVec::new();
+            pieces.push(self.part(lsn, sectors, cursor));
+            if straddles {
+                let first = u64::from(pieces[0].1.count_ones());
+                pieces.push(self.part(lsn, sectors, cursor + first));
+            }
+            let full = self.flash.full_mask();
+            let count = pieces.len() as u32;
+            let room = |ssd: &Self| {
+                pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
+            };
+            if !room(self) {
                 return Some(Blocked::Flash);
             }
-            let load = self.flash.look_up(lpn);
-            if !self.flash.has_room(lpn, role) {
+            let loads: SmallVec<[Option<OpId>; 2]> =
+                pieces.iter().map(|&(lpn, _)| self.flash.look_up(lpn)).collect();
+            if !room(self) {
                 return Some(Blocked::Flash);
             }
-            self.count_part(lpn, mask);
-            let mut data = std::mem::take(&mut self.requests[slot as usize].data);
-            let from = cursor as usize * self.unit();
-            let part = mask.count_ones() as usize * self.unit();
-            let contents = Contents { bytes: &data[from..from + part], first: mask.trailing_zeros() };
-            let mut owner = Owner { request: Some(slot), release: 0, stream };
-            let waiting = self.buffer.as_ref().and_then(|b| b.slot(lpn));
-            if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
-                buffer.merge_contents(entry, mask, contents);
-                let page = buffer.contents(entry).to_vec();
-                let entry = buffer.take(entry);
-                owner.release = entry.mask.count_ones();
-                let mask = mask | entry.mask;
-                let contents = Contents { bytes: &page, first: 0 };
-                self.mapping.place(&mut self.flash, &Write { lpn, mask, contents, owner, load });
-            } else {
-                self.mapping.place(&mut self.flash, &Write { lpn, mask, contents, owner, load });
+            let data = std::mem::take(&mut self.requests[slot as usize].data);
+            let mut pages: SmallVec<[Vec<u8>; 2]> = SmallVec::new();
+            let mut merged: SmallVec<[(u64, u32); 2]> = SmallVec::new();
+            let mut from = cursor as usize * self.unit();
+            let mut offsets: SmallVec<[usize; 2]> = SmallVec::new();
+            for &(lpn, mask) in &pieces {
+                self.count_part(lpn, mask);
+                offsets.push(from);
+                let len = mask.count_ones() as usize * self.unit();
+                let contents = Contents { bytes: &data[from..from + len], first: mask.trailing_zeros() };
+                from += len;
+                let waiting = self.buffer.as_ref().and_then(|b| b.slot(lpn));
+                if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
+                    buffer.merge_contents(entry, mask, contents);
+                    pages.push(buffer.contents(entry).to_vec());
+                    let entry = buffer.take(entry);
+                    merged.push((mask | entry.mask, entry.mask.count_ones()));
+                } else {
+                    pages.push(Vec::new());
+                    merged.push((mask, 0));
+                }
             }
+            let unit = self.unit();
+            let parts: SmallVec<[Part<'_>; 2]> = (0..pieces.len())
+                .map(|n| {
+                    let ((lpn, mask), (union, release)) = (pieces[n], merged[n]);
+                    let len = mask.count_ones() as usize * unit;
+                    let contents = if release > 0 {
+                        Contents { bytes: &pages[n], first: 0 }
+                    } else {
+                        Contents { bytes: &data[offsets[n]..offsets[n] + len], first: mask.trailing_zeros() }
+                    };
+                    Part { lpn, mask: union, contents, release, load: loads[n] }
+                })
+                .collect();
+            let write = Write { parts: &parts, request: Some(slot), stream, alone };
+            let programs = self.mapping.place(&mut self.flash, &write);
+            drop(parts);
             let request = &mut self.requests[slot as usize];
-            std::mem::swap(&mut request.data, &mut data);
-            request.remaining += 1;
-            request.cursor += u64::from(mask.count_ones());
+            request.data = data;
+            request.remaining += programs;
+            request.cursor += pieces.iter().map(|&(_, mask)| u64::from(mask.count_ones())).sum::<u64>();
         }
         None
     }
@@ -513,35 +558,56 @@ impl Ssd {
         None
     }
 
-    /// Sends the policy's next victims to flash; false if not even one could go.
+    /// Sends the policy's next victims to flash, together; false if there is no room for them.
     fn evict(&mut self) -> bool {
-        let victims = self.buffer.as_ref().map(Buffer::victims).unwrap_or_default();
-        let mut any = false;
-        for slot in victims {
-            let Some(buffer) = &self.buffer else { return any };
-            let &crate::buffer::Entry { lpn, stream, .. } = buffer.entry(slot);
-            let role = Role::Host(stream);
-            if !self.flash.has_room(lpn, role) {
-                return any;
-            }
-            let load = self.flash.look_up(lpn);
-            if !self.flash.has_room(lpn, role) {
-                return any;
-            }
-            let Some(buffer) = &mut self.buffer else { return any };
-            let partial = buffer.partial_pages();
-            let entry = buffer.take(slot);
-            let full = self.flash.full_mask();
+        let Some(buffer) = &mut self.buffer else { return false };
+        let mut slots = buffer.victims(&self.flash);
+        let full = self.flash.full_mask();
+        let room = |ssd: &Self, slots: &[u32]| {
+            let Some(buffer) = &ssd.buffer else { return false };
+            slots.iter().all(|&slot| {
+                let entry = buffer.entry(slot);
+                ssd.has_room(entry.lpn, entry.stream, entry.mask == full, true, slots.len() as u32)
+            })
+        };
+        if slots.len() > 1 && !room(self, &slots) {
+            slots.truncate(1);
+        }
+        if slots.is_empty() || !room(self, &slots) {
+            return false;
+        }
+        let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
+        for &slot in &slots {
+            let Some(buffer) = &self.buffer else { return false };
+            loads.push(self.flash.look_up(buffer.entry(slot).lpn));
+        }
+        if !room(self, &slots) {
+            return false;
+        }
+        let Some(buffer) = &mut self.buffer else { return false };
+        let mut entries: SmallVec<[(u32, Entry, Option<OpId>); 4]> = SmallVec::new();
+        for (&slot, &load) in slots.iter().zip(&loads) {
             let stats = &mut self.flash.stats;
+            stats.partial_pages_sum += u64::from(buffer.partial_pages());
+            let entry = buffer.take(slot);
             stats.evictions += 1;
             stats.evicted_partial_pages += u64::from(entry.mask != full);
-            stats.partial_pages_sum += u64::from(partial);
-            let owner = Owner { request: None, release: entry.mask.count_ones(), stream };
-            let contents = Contents { bytes: buffer.contents(slot), first: 0 };
-            self.mapping.place(&mut self.flash, &Write { lpn, mask: entry.mask, contents, owner, load });
-            any = true;
+            entries.push((slot, entry, load));
         }
-        any
+        entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
+        let stream = entries[0].1.stream;
+        let parts: SmallVec<[Part<'_>; 4]> = entries
+            .iter()
+            .map(|&(slot, entry, load)| Part {
+                lpn: entry.lpn,
+                mask: entry.mask,
+                contents: Contents { bytes: buffer.contents(slot), first: 0 },
+                release: entry.mask.count_ones(),
+                load,
+            })
+            .collect();
+        self.mapping.place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        true
     }
 
     fn trim(&mut self, slot: u32) -> Option<Blocked> {
@@ -611,9 +677,25 @@ impl Ssd {
     pub fn next_event(&mut self) -> Option<Time> {
         let flash = self.flash.nand.next_event();
         let delayed = self.delayed.front().map(|&(at, _)| at);
-        match (flash, delayed) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        [flash, delayed, self.idle_at].into_iter().flatten().min()
+    }
+
+    /// Nothing is under way: the mapping scheme gets its turn after a while.
+    fn watch_idleness(&mut self) {
+        if self.outstanding == 0 && self.flash.nand.in_flight() == 0 && self.idle_at.is_none() {
+            self.idle_at = self.mapping.idle_after().map(|after| self.now() + after);
+        }
+    }
+
+    fn use_idleness(&mut self, at: Time) {
+        self.idle_at = None;
+        self.flash.nand.advance(at);
+        if self.mapping.idle(&mut self.flash) {
+            self.flash.collect(&mut self.mapping);
+            self.flash.nand.settle();
+            if self.flash.nand.in_flight() == 0 {
+                self.watch_idleness();
+            }
         }
     }
 
@@ -627,6 +709,13 @@ impl Ssd {
             {
                 self.delayed.pop_front();
                 self.complete(at, slot, done);
+                continue;
+            }
+            if let Some(at) = self.idle_at
+                && at <= flash
+                && at <= to
+            {
+                self.use_idleness(at);
                 continue;
             }
             if flash > to {
@@ -643,6 +732,7 @@ impl Ssd {
             }
             self.flash.collect(&mut self.mapping);
             self.flash.nand.settle();
+            self.watch_idleness();
         }
         if to > self.flash.nand.now() && to != Time::MAX {
             self.flash.nand.advance(to);
@@ -657,6 +747,7 @@ impl Ssd {
         done.push(Completion { id: request.id, at, status: request.status, data });
         self.free.push(slot);
         self.outstanding -= 1;
+        self.watch_idleness();
     }
 
     fn operation_done(&mut self, done: &Done) {

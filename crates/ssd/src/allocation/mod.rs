@@ -16,11 +16,16 @@ crate::catalog! {
 
 /// What a page is written with, as page-type policies see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageClass {
-    /// It does not fill the page.
-    Partial,
-    /// It fills the page.
-    Full,
+pub struct PageClass {
+    /// The write that caused it covers the whole page (an RMW of a few sectors does not).
+    pub full: bool,
+    /// The host request that caused it falls in one logical page.
+    pub alone: bool,
+}
+
+impl PageClass {
+    /// Pages that the drive writes for itself.
+    pub const SYSTEM: Self = Self { full: true, alone: false };
 }
 
 /// For whom a page is written; each role keeps its own open block in each plane.
@@ -93,9 +98,9 @@ impl Allocation {
             Self::Strict(strict) => strict.take(plane, role, array, blocks),
         }
     }
-    /// Pages that `role` can write in `plane` before it needs a fresh block.
+    /// Pages of `class` that `role` can write in `plane` before it needs a fresh block.
     #[inline]
-    pub(crate) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
+    pub(crate) fn left(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> u32 {
         match self {
             Self::Strict(strict) => strict.left(plane, role, array),
         }

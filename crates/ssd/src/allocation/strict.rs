@@ -34,13 +34,13 @@ impl Strict {
         blocks: &mut Blocks,
     ) -> Option<Ppn> {
         let slot = self.slot(plane, role);
-        if self.open[slot] != NONE {
-            if let Some(ppn) = array.next_strict(Block(self.open[slot])) {
-                return Some(ppn);
-            }
+        if self.open[slot] == NONE {
+            self.open[slot] = blocks.take_free(plane, role == Role::Wear)?.0;
         }
-        let block = blocks.take_free(plane, role == Role::Wear)?;
-        self.open[slot] = block.0;
+        let block = Block(self.open[slot]);
+        if array.pages_programmed(block) + 1 == array.geometry().pages_per_block {
+            self.open[slot] = NONE;
+        }
         array.next_strict(block)
     }
 

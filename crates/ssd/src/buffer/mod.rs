@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::flash::Flash;
+
 pub mod fifo;
 pub mod lru;
 
@@ -236,8 +238,8 @@ impl Buffer {
         }
     }
 
-    /// Who leaves next.
-    pub(crate) fn victims(&self) -> Victims {
+    /// Who leaves next, given what the chips are doing. All of them are placed together.
+    pub(crate) fn victims(&mut self, _flash: &Flash) -> Victims {
         match self.kind {
             BufferKind::Lru => lru::victims(self),
             BufferKind::Fifo => fifo::victims(self),

@@ -1,9 +1,9 @@
 //! How a write is placed, and when fragments are merged.
 
-use nandle_nand::{OpId, Ppn};
+use nandle_nand::{OpId, Ppn, Time};
 
 use crate::allocation::Role;
-use crate::flash::{Contents, Flash, Owner};
+use crate::flash::{Contents, Flash};
 
 pub mod page;
 
@@ -15,19 +15,33 @@ crate::catalog! {
     }
 }
 
-/// One sub-request: some sectors of one logical page, on their way to flash.
+/// Some sectors of one logical page, on their way to flash.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct Part<'a> {
     /// Logical page.
     pub lpn: u32,
     /// Its sectors.
     pub mask: u64,
     /// Their contents.
     pub contents: Contents<'a>,
-    /// Whose it is.
-    pub owner: Owner,
+    /// Buffered sectors that its program gives back.
+    pub release: u32,
     /// The load of its mapping entry, if that is under way.
     pub load: Option<OpId>,
+}
+
+/// What is placed together: one part as a rule; the two parts of a run that straddles a page border
+/// (a host request no larger than a page); or what a buffer destages in one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// In ascending order.
+    pub parts: &'a [Part<'a>],
+    /// The request that waits for all of its programs, if one does.
+    pub request: Option<u32>,
+    /// The host's stream id.
+    pub stream: u16,
+    /// The host request fell in one logical page.
+    pub alone: bool,
 }
 
 /// A mapping scheme with its state.
@@ -44,19 +58,46 @@ impl Mapping {
         }
     }
 
-    /// Places a write. The caller has made sure of room ([`Flash::has_room`]).
+    /// Programs that placing one part may take, in one plane.
+    pub(crate) fn pages_per_part(&self) -> u32 {
+        match self {
+            Self::Page => 1,
+        }
+    }
+
+    /// Places a write and returns how many programs its request has to wait for. The caller has made
+    /// sure of room for [`Mapping::pages_per_part`] pages per part.
     #[inline]
-    pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) {
+    pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         match self {
             Self::Page => page::place(flash, write),
         }
     }
 
-    /// Moves a live page of a victim.
+    /// Moves a live page of a victim; returns how many programs with [`Cause::Gc`] that took.
+    ///
+    /// [`Cause::Gc`]: nandle_nand::Cause::Gc
     #[inline]
-    pub(crate) fn relocate(&mut self, flash: &mut Flash, ppn: Ppn, plane: u32, role: Role) {
+    pub(crate) fn relocate(&mut self, flash: &mut Flash, ppn: Ppn, plane: u32, role: Role) -> u32 {
         match self {
-            Self::Page => flash.relocate(ppn, plane, role),
-        };
+            Self::Page => {
+                flash.relocate(ppn, plane, role);
+                1
+            }
+        }
+    }
+
+    /// After how long without any work the drive calls [`Mapping::idle`], if ever.
+    pub(crate) fn idle_after(&self) -> Option<Time> {
+        match self {
+            Self::Page => None,
+        }
+    }
+
+    /// The drive has been idle: a little background work. False if there is none left.
+    pub(crate) fn idle(&mut self, _flash: &mut Flash) -> bool {
+        match self {
+            Self::Page => false,
+        }
     }
 }

@@ -7,27 +7,32 @@
 use nandle_nand::{Cause, Extent, Extents, OpId, PageUse};
 use smallvec::SmallVec;
 
-use super::Write;
-use crate::allocation::Role;
-use crate::flash::Flash;
+use super::{Part, Write};
+use crate::allocation::PageClass;
+use crate::flash::{Flash, Owner, Page};
 use crate::fragments::runs;
 
-/// Programs the union of the write and of what it leaves standing.
-pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) {
-    let &Write { lpn, mask, contents, owner, load } = write;
-    let keep = if mask == flash.full_mask() || flash.fragments().is_unmapped(lpn) {
-        0
-    } else {
-        flash.fragments().mask(lpn, flash.array()) & !mask
-    };
+/// Places each part by itself.
+pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
+    for part in write.parts {
+        place_part(flash, write, part);
+    }
+    write.parts.len() as u32
+}
+
+/// Programs the union of the part and of what it leaves standing.
+pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    let &Part { lpn, mask, contents, release, load } = part;
+    let full = mask == flash.full_mask();
+    let keep = if full { 0 } else { flash.stored(lpn, !mask) };
     let mut after: SmallVec<[OpId; 4]> = load.into_iter().collect();
     let mut reads = SmallVec::new();
     if keep != 0 {
         flash.read(lpn, keep, Cause::Rmw, None, &after, &mut reads);
         after.extend(reads.iter().map(|&(_, op)| op));
     }
-    let role = Role::Host(owner.stream);
-    let plane = flash.choose_plane(lpn, role).expect("room was checked");
+    let (role, class) = (flash.host_role(lpn, write.stream), PageClass { full, alone: write.alone });
+    let plane = flash.choose_plane(lpn, role, class).expect("room was checked");
     let base = u64::from(lpn) * u64::from(flash.sectors_per_page());
     let list: SmallVec<[Extent; 2]> = runs(mask | keep)
         .map(|(start, len)| Extent { lsn: base + u64::from(start), sectors: len as u8, at: start as u8 })
@@ -36,7 +41,9 @@ pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) {
         [e] => Extents::Home { lpn, start: e.at, len: e.sectors },
         list => Extents::List(list),
     };
-    let (ppn, op) = flash.append(plane, role, PageUse::Data, extents, Cause::Host, owner, &after);
+    let owner = Owner { request: write.request, release };
+    let page = Page { plane, role, class, kind: PageUse::Data, extents, cause: Cause::Host, owner };
+    let (ppn, op) = flash.append(&page, &after);
     if keep != 0 {
         let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
         flash.mark_rmw(op, &reads);

@@ -4,6 +4,7 @@ use super::job::{Distribution, Job};
 use super::values::{Amount, Sizes};
 use crate::synthetic::Target;
 use crate::{Error, Op, Request, Source};
+use nandle_random::math::{ln, pow};
 use nandle_random::{Alias, Normal, Permutation, Stream, Table, Zipf};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -66,7 +67,7 @@ impl Place {
                 Self::Zipf(Zipf::new(slots, *theta), Permutation::new(slots, stream))
             }
             // fio's zipf_pareto: (n - 1) * u^(log h / log (1 - h)).
-            Distribution::Pareto(h) => Self::Pareto(h.ln() / (1.0 - h).ln(), Permutation::new(slots, stream)),
+            Distribution::Pareto(h) => Self::Pareto(ln(*h) / ln(1.0 - h), Permutation::new(slots, stream)),
             Distribution::Normal(percent) => {
                 let deviation = slots as f64 * percent / 100.0;
                 Self::Normal(Normal { mean: slots as f64 / 2.0, deviation })
@@ -308,7 +309,7 @@ impl Process {
             Place::Uniform => stream.below(d.slots) * d.unit,
             Place::Zipf(law, order) => order.at(law.sample(stream).min(d.slots - 1)) * d.unit,
             Place::Pareto(power, order) => {
-                let rank = (d.slots - 1) as f64 * stream.unit().powf(*power);
+                let rank = (d.slots - 1) as f64 * pow(stream.unit(), *power);
                 order.at((rank as u64).min(d.slots - 1)) * d.unit
             }
             Place::Normal(law) => {

@@ -244,7 +244,7 @@ impl Job {
             "random_distribution" => self.distribution = distribution(text).map_err(named)?,
             "norandommap" => self.norandommap = flag()?,
             "rate_iops" => {
-                let rate = |t: &str| match number(t, 1000)? {
+                let rate = |t: &str| match number(t, base)? {
                     n @ 1..=1_000_000_000 => Ok(n),
                     _ => Err(format!("{t}: expected 1 to 1000000000 requests a second")),
                 };

@@ -19,6 +19,7 @@ mod waflash;
 #[cfg(test)]
 pub(crate) mod measure;
 
+pub use fit::{Fitted, fit};
 pub use paper::{Published, published};
 
 use crate::{Error, Request, Source};
@@ -133,7 +134,8 @@ pub struct Workload {
 
 impl Workload {
     /// All requests in order, phase after phase, with the timestamps of later phases moved behind
-    /// those of earlier ones: what a trace file of this workload holds.
+    /// those of earlier ones: what a trace file of this workload holds. Closed phases have no times of
+    /// their own (all 0): such a file wants a closed replay too.
     pub fn into_source(self) -> impl Source {
         Chain { phases: self.phases.into(), base_ns: 0, last_ns: 0, begun: false }
     }

@@ -20,6 +20,7 @@
 use super::twin::{Class, Places, Plan, bisect, mean, tilted};
 use super::{Entry, Published, Target, Workload};
 use crate::Error;
+use nandle_random::math::pow;
 
 /// A row of Table I.
 struct Row {
@@ -173,7 +174,7 @@ struct Solved {
 
 /// Partial shares of all nine at one page size: falling with the mean size, of the published mean.
 fn spread(published: f64) -> [f64; 9] {
-    let at = |scale: f64| ROWS.map(|r| 1.0 / (1.0 + (r.order_bytes / scale).powf(STEEPNESS)));
+    let at = |scale: f64| ROWS.map(|r| 1.0 / (1.0 + pow(r.order_bytes / scale, STEEPNESS)));
     at(bisect(100.0, 1e6, |scale| at(scale).iter().sum::<f64>() / 9.0 - published))
 }
 
@@ -253,6 +254,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::Either([0, 4096]),
             write_bytes: tilted(&sectors, write.sector_bytes),
             read_bytes: tilted(&sectors, read.sector_bytes),
+            guest_of: None,
         },
         Class {
             write: write.half,
@@ -261,6 +263,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::Either([0, 8192]),
             write_bytes: vec![(8192, 1.0)],
             read_bytes: vec![(8192, 1.0)],
+            guest_of: None,
         },
         Class {
             write: write.whole,
@@ -269,6 +272,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
             places: Places::At(0),
             write_bytes: whole(write.pages),
             read_bytes: whole(read.pages),
+            guest_of: None,
         },
     ];
     debug_assert!((mean(&classes[2].write_bytes) / (write.pages * 16_384.0) - 1.0).abs() < 1e-3);

@@ -129,3 +129,46 @@ fn common_is_generated_fast() {
     println!("{:.1} million requests a second", rate / 1e6);
     assert!(rate > 2e6, "{rate}");
 }
+
+/// FNV-1a over the fields of requests.
+fn digest(requests: &[Request]) -> u64 {
+    requests.iter().fold(0xcbf2_9ce4_8422_2325, |hash, r| {
+        [r.time_ns, r.offset, r.bytes, r.op as u64]
+            .iter()
+            .fold(hash, |h: u64, &word| (h ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
+    })
+}
+
+/// The first requests of every named workload. A change here changes every result that users have
+/// published with these names: the commit must say why. `GOLDEN=write` rewrites the file.
+#[test]
+fn workloads_never_change() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/synthetic/golden.txt");
+    let lines: Vec<String> = names()
+        .map(|name| {
+            let workload = named(&name, &target(1 << 30, 20_000)).unwrap();
+            let requests = drain(workload.phases.into_iter().next_back().unwrap().source);
+            format!("{:016x} {name}\n", digest(&requests))
+        })
+        .collect();
+    let text = lines.concat();
+    if std::env::var_os("GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), text);
+}
+
+#[test]
+fn twins_are_generated_fast_enough() {
+    for name in ["prxy", "lun1", "msnfs", "filebench-fileserver"] {
+        let mut source = named(name, &target(29 << 30, 500_000)).unwrap().phases.pop().unwrap().source;
+        let mut out = Vec::with_capacity(500_000);
+        let start = std::time::Instant::now();
+        while out.len() < 500_000 {
+            source.fill(&mut out, 4096).unwrap();
+        }
+        let rate = 0.5 / start.elapsed().as_secs_f64();
+        println!("{name}: {rate:.1} million requests a second");
+        assert!(rate > 0.2, "{name}: {rate}");
+    }
+}

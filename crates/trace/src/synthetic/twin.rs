@@ -9,6 +9,7 @@
 
 use super::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
+use nandle_random::math::exp;
 use nandle_random::{Alias, Exponential, LogNormal, Stream, Table, mix};
 
 /// Where in its cell a request may start, in bytes.
@@ -48,6 +49,9 @@ pub(super) struct Class {
     pub write_bytes: Vec<(u32, f64)>,
     /// Sizes of reads with their weights, bytes.
     pub read_bytes: Vec<(u32, f64)>,
+    /// If set, the class has no cells of its own: its requests lie in the cells of that class (by
+    /// index), at either of its [`Places`], beside the extents there.
+    pub guest_of: Option<usize>,
 }
 
 /// A trace to be imitated.
@@ -82,7 +86,7 @@ pub(super) fn tilted(values: &[u32], target: f64) -> Vec<(u32, f64)> {
     }
     let weigh = |tilt: f64| -> Vec<(u32, f64)> {
         let pivot = if tilt > 0.0 { high } else { low }; // largest exponent is 0: nothing overflows
-        values.iter().map(|&v| (v, (tilt * (f64::from(v) - pivot)).exp())).collect()
+        values.iter().map(|&v| (v, exp(tilt * (f64::from(v) - pivot)))).collect()
     };
     let bound = 60.0 / low.min(high - low).max(1.0);
     let tilt = bisect(-bound, bound, |tilt| mean(&weigh(tilt)) - target);
@@ -139,6 +143,7 @@ struct Region {
     write_bytes: Table<u32>,
     read_bytes: Table<u32>,
     repeat: f64,
+    guest_of: Option<usize>,
     base: u64,
     cells: u64,
     stride: u64,
@@ -258,6 +263,11 @@ impl Plan {
         let mut wanted = Vec::new();
         let mut least = Vec::new();
         for class in &self.classes {
+            if class.guest_of.is_some() {
+                wanted.push(0);
+                least.push(0);
+                continue;
+            }
             let sizes = || class.write_bytes.iter().chain(&class.read_bytes);
             let most = sizes().map(|&(bytes, _)| span(class, bytes)).max().unwrap_or(1);
             let stride = class.write_bytes.iter().map(|&(b, w)| w * span(class, b) as f64).sum::<f64>()
@@ -307,9 +317,10 @@ impl Plan {
                 write_bytes: table(&class.write_bytes)?,
                 read_bytes: table(&class.read_bytes)?,
                 repeat: class.repeat,
+                guest_of: class.guest_of,
                 base,
                 cells,
-                stride: if single { scattering(cells) } else { 1 },
+                stride: if single && cells > 0 { scattering(cells) } else { 1 },
                 written: 0,
                 paired: if paired { vec![0; cells.div_ceil(64) as usize] } else { vec![] },
             });
@@ -384,6 +395,9 @@ impl Twin {
 
     fn read(&mut self) -> (u64, u32, u32) {
         let class = self.read_class.sample(&mut self.stream);
+        if let Some(host) = self.regions[class].guest_of {
+            return self.visit(class, host);
+        }
         let region = &mut self.regions[class];
         let bytes = region.read_bytes.sample(&mut self.stream);
         let index = region.popular(&mut self.stream);
@@ -395,6 +409,9 @@ impl Twin {
     fn write(&mut self) -> (u64, u32, u32) {
         let last = self.regions.len() - 1;
         let class = self.write_class.sample(&mut self.stream);
+        if let Some(host) = self.regions[class].guest_of {
+            return self.visit(class, host);
+        }
         let region = &mut self.regions[class];
         let bytes = region.write_bytes.sample(&mut self.stream);
         let span = u64::from(region.places.last() + bytes).div_ceil(self.cell_bytes);
@@ -424,6 +441,18 @@ impl Twin {
         let cell = region.cell(index);
         self.filled(class, index, span);
         (cell, place, bytes)
+    }
+
+    /// A request of a class without cells, beside what the host class wrote.
+    fn visit(&mut self, class: usize, host: usize) -> (u64, u32, u32) {
+        let index = self.regions[host].popular(&mut self.stream);
+        let cell = self.regions[host].cell(index);
+        let guest = &self.regions[class];
+        let place = match guest.places {
+            Places::Either(two) => two[(self.stream.word() >> 63) as usize],
+            other => other.last(),
+        };
+        (cell, place, guest.write_bytes.sample(&mut self.stream))
     }
 
     /// Notes that cells of the last class are whole, where that matters.

@@ -95,6 +95,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         places,
         write_bytes: bytes.clone(),
         read_bytes: bytes,
+        guest_of: None,
     };
     let small = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384];
     let plan = Plan {
