@@ -6,9 +6,13 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod config;
 mod error;
+pub mod measure;
 pub mod oracle;
+pub mod replay;
+pub mod resources;
 pub mod units;
 
 pub use error::Error;
