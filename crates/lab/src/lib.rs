@@ -13,6 +13,8 @@ pub mod measure;
 pub mod oracle;
 pub mod replay;
 pub mod resources;
+pub mod run;
 pub mod units;
+pub mod workload;
 
 pub use error::Error;

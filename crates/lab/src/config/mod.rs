@@ -9,7 +9,7 @@ mod scheme;
 
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
-pub use scheme::{Policy, SHORTHANDS, Shorthand, apply as apply_scheme, policies};
+pub use scheme::{Policy, SHORTHANDS, Shorthand, apply as apply_scheme, name_of as scheme_name, policies};
 
 use std::path::Path;
 

@@ -158,7 +158,7 @@ fn find(term: &str, all: &[Policy], sum: &str) -> Result<Policy, Error> {
 
 /// The scheme of a device as a sum, for reports.
 #[must_use]
-pub(crate) fn name_of(config: &DeviceConfig) -> String {
+pub fn name_of(config: &DeviceConfig) -> String {
     let s = &config.scheme;
     let mut parts = Vec::new();
     if config.buffer.bytes > 0 {
