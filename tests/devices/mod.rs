@@ -101,7 +101,8 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "MLC, suspend, copyback, multi-plane, wear levelling",
             with(&|c| {
-                c.cell = CellConfig { kind: CellKind::Mlc, program_order: ProgramOrder::Relaxed, endurance: 0 };
+                c.cell =
+                    CellConfig { kind: CellKind::Mlc, program_order: ProgramOrder::Relaxed, endurance: 0 };
                 c.timing.suspend = Suspend::ProgramErase;
                 c.timing.suspend_ns = 5_000;
                 c.timing.scheduler = Scheduler::ReadFirst;
