@@ -66,7 +66,9 @@ impl Flash {
     /// what was kept for it: then any open block of the plane serves.
     fn copy_role(&self, plane: u32, wear: bool) -> Option<Role> {
         let own = if wear { Role::Wear } else { Role::Gc };
-        [own, Role::Gc, Role::Host(0), Role::System].into_iter().find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
+        [own, Role::Gc, Role::Host(0), Role::System]
+            .into_iter()
+            .find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
     }
 
     /// The policy's victim; the emptiest block instead if that one's survivors find no room.

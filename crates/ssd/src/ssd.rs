@@ -344,9 +344,10 @@ impl Ssd {
                 let before = reads.len();
                 self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
                 self.requests[slot as usize].remaining += (reads.len() - before) as u32;
-                if load.is_some() && reads.len() == before {
+                if let Some(op) = load
+                    && reads.len() == before
+                {
                     // Only the map says that there is nothing: its load is waited for.
-                    let op = load.expect("just seen");
                     self.flash.wait_for_load(op, slot);
                     self.requests[slot as usize].remaining += 1;
                 }
@@ -375,18 +376,19 @@ impl Ssd {
         let place = |sector: u32| base + (sector - first) as usize * unit;
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
             for (start, len) in runs(f.mask & mask & !buffered) {
-                let bytes = self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
+                let bytes =
+                    self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
             }
         }
-        if let Some(buffer) = &self.buffer {
-            if let Some(slot) = buffer.slot(lpn) {
-                let page = buffer.contents(slot);
-                for (start, len) in runs(buffered) {
-                    let from = start as usize * unit;
-                    let n = len as usize * unit;
-                    out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
-                }
+        if let Some(buffer) = &self.buffer
+            && let Some(slot) = buffer.slot(lpn)
+        {
+            let page = buffer.contents(slot);
+            for (start, len) in runs(buffered) {
+                let from = start as usize * unit;
+                let n = len as usize * unit;
+                out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
             }
         }
     }
@@ -606,7 +608,8 @@ impl Ssd {
                 load,
             })
             .collect();
-        self.mapping.place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        self.mapping
+            .place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
         true
     }
 
@@ -762,11 +765,11 @@ impl Ssd {
                 if info.rmw_start != 0 {
                     self.flash.stats.rmw_ns += self.now() - info.rmw_start;
                 }
-                if info.release > 0 {
-                    if let Some(buffer) = &mut self.buffer {
-                        buffer.release(info.release);
-                        self.flash.progress = true;
-                    }
+                if info.release > 0
+                    && let Some(buffer) = &mut self.buffer
+                {
+                    buffer.release(info.release);
+                    self.flash.progress = true;
                 }
                 if info.epoch != NONE {
                     self.flash.leave_epoch(info.epoch);

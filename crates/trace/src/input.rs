@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const MAX_LINE: usize = 64 << 10;
 /// How much of the beginning is looked at to find the format and the clock's unit.
 const HEAD: usize = 256 << 10;
-const BUFFER: usize = 1 << 20;
+/// Small enough for the cache, larger than any line believed.
+const BUFFER: usize = 256 << 10;
 /// Memory that a decompressor may claim.
 const XZ_MEMORY: u64 = 512 << 20;
 

@@ -247,12 +247,29 @@ pub struct Options {
     pub time_unit: Option<TimeUnit>,
     /// Only this volume (as [`Trace::volumes`](crate::Trace::volumes) names it); otherwise all, side by side.
     pub volume: Option<String>,
-    /// blkparse and WiscSee: the one event of a request's life that counts. Default `D`, issued to the device.
-    pub action: char,
+    /// blkparse and WiscSee: the one event of a request's life that counts; `D`, issued to the device, if none.
+    pub action: Option<char>,
     /// The expression, for `regex`.
     pub regex: Option<RegexFormat>,
     /// Rows kept back to put them into time order. A row displaced by more than this is clamped, and counted.
     pub sort_window: usize,
+}
+
+impl Options {
+    /// An option that would do nothing is an error: the user meant something by it.
+    pub(crate) fn check(&self, format: Format) -> Result<(), Error> {
+        let refuse = |what: &str| Err(Error::Input(format!("{what} does not apply to format {format}")));
+        if self.action.is_some() && !matches!(format, Format::Blkparse | Format::Wiscsee) {
+            return refuse("an action");
+        }
+        if self.time_unit.is_some() && matches!(format, Format::Nandle | Format::NandleParquet) {
+            return refuse("a time unit (its column is time_ns)");
+        }
+        if self.regex.is_some() && format != Format::Regex {
+            return refuse("a regular expression");
+        }
+        Ok(())
+    }
 }
 
 impl Default for Options {
@@ -261,7 +278,7 @@ impl Default for Options {
             format: None,
             time_unit: None,
             volume: None,
-            action: 'D',
+            action: None,
             regex: None,
             sort_window: 1 << 16,
         }

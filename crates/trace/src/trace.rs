@@ -156,6 +156,7 @@ impl Trace {
                 format
             }
         };
+        options.check(format)?;
         let unit = match options.time_unit {
             Some(unit) => unit,
             None if matches!(format, Format::Ssdsim | Format::Mqsim) => {
@@ -172,7 +173,7 @@ impl Trace {
         let (path, again) = (input.path.clone(), input.again);
         Ok(Trace {
             rows: formats::rows(input, format, unit, options)?,
-            order: Order::new(options.sort_window, format == Format::Tencent),
+            order: Order::new(options.sort_window, format == Format::Tencent && unit == TimeUnit::S),
             path,
             format,
             unit,
@@ -400,7 +401,7 @@ fn sample(input: &Input, format: Format, unit: TimeUnit, options: &Options) -> V
 
 impl Source for Trace {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             let rows = self.order.take(full - out.len());
             if rows.is_empty() {

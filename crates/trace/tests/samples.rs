@@ -195,7 +195,7 @@ fn blkparse_counts_one_action_over_all_cpus() {
         ],
     );
     assert_eq!(trace.counts().out_of_order, 1);
-    let queued = Options { action: 'Q', ..Options::default() };
+    let queued = Options { action: Some('Q'), ..Options::default() };
     let mut trace = open(&sample("blkparse.txt"), &queued).unwrap();
     assert_eq!(brief(&drain(&mut trace)), [(0, W, MIB, 4096)]);
 }
@@ -237,6 +237,14 @@ fn nandle_keeps_everything() {
     assert_eq!((alloc.op, alloc.object, alloc.bytes), (Op::FlashAlloc, 7, MIB));
     assert_eq!((write.stream, write.fua, write.time_ns), (2, true, 4000));
     assert_eq!(all[5].op, Op::FlashFree);
+    let mut trace = open(&sample("nandle.parquet"), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
+    let forced = Options { format: Some(Format::Nandle), ..Options::default() };
+    assert_eq!(open(&sample("nandle.parquet"), &forced).unwrap().format(), Format::NandleParquet);
+    // Compressed from outside, or from a pipe, it is read from memory.
+    let packed = zstd::encode_all(&std::fs::read(sample("nandle.parquet")).unwrap()[..], 1).unwrap();
+    let mut trace = open_reader("-", Box::new(std::io::Cursor::new(packed)), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
 }
 
 #[test]
@@ -358,4 +366,18 @@ fn windows_text_and_late_events_are_recognised() {
     assert_eq!(trace.format(), Format::Msps);
     assert_eq!(brief(&drain(&mut trace)), [(0, Flush, 0, 0)]);
     assert_eq!(trace.counts().to_string(), "51 rows, 1 requests; skipped 50: another event");
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let regex = Some(RegexFormat::new("x"));
+    for (name, options) in [
+        ("msr.csv", Options { action: Some('Q'), ..Options::default() }),
+        ("nandle.csv", Options { time_unit: Some(TimeUnit::Us), ..Options::default() }),
+        ("msr.csv", Options { format: Some(Format::Msr), regex, ..Options::default() }),
+        ("wiscsee.txt", Options { action: Some('Q'), ..Options::default() }),
+        ("blkparse.txt", Options { action: Some('d'), ..Options::default() }),
+    ] {
+        assert!(matches!(open(&sample(name), &options), Err(nandle_trace::Error::Input(_))), "{name}");
+    }
 }

@@ -59,8 +59,8 @@ pub(crate) fn rows(
         Format::Ssdsim | Format::Mqsim => text(input, disksim::Disksim { unit, flags: false }),
         Format::Flashsim => text(input, flashsim::Flashsim { unit }),
         Format::Diskmon => text(input, diskmon::Diskmon { unit }),
-        Format::Wiscsee => text(input, wiscsee::Wiscsee::new(unit, options.action)?),
-        Format::Blkparse => text(input, blkparse::Blkparse::new(unit, options.action)?),
+        Format::Wiscsee => text(input, wiscsee::Wiscsee::new(unit, options.action.unwrap_or('D'))?),
+        Format::Blkparse => text(input, blkparse::Blkparse::new(unit, options.action.unwrap_or('D'))?),
         Format::FioIolog => text(input, fio_iolog::FioIolog::new(unit)),
         Format::Nandle => text(input, nandle::Nandle::new(unit)),
         Format::Regex => text(input, regex::Lines::new(options)?),
@@ -82,7 +82,7 @@ struct Text<F> {
 
 impl<F: LineFormat> Rows for Text<F> {
     fn read(&mut self, out: &mut Vec<Row>, max: usize, ctx: &mut Context) -> Result<bool, Error> {
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             let Some(line) = self.lines.next()? else {
                 ctx.warnings.extend(self.format.warnings());

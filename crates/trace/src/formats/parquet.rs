@@ -199,7 +199,7 @@ impl Rows for Parquet {
         if let Some(unknown) = (!self.unknown.is_empty()).then(|| std::mem::take(&mut self.unknown)) {
             ctx.warnings.push(format!("columns not understood and left out: {}", unknown.join(", ")));
         }
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             if self.at == self.batch.len() {
                 let (path, row) = (self.path.clone(), self.row);

@@ -109,7 +109,7 @@ impl Rows for Vscsi {
             return Err(self.error(what.into()));
         };
         let length = if version == 1 { 32 } else { 40 };
-        let full = out.len() + max;
+        let full = out.len().saturating_add(max);
         while out.len() < full {
             if self.at == self.buffer.len() {
                 self.refill()?;
