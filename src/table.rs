@@ -79,7 +79,11 @@ fn latencies(t: &mut String, s: &Summary) {
         );
     }
     if h.rejected > 0 {
-        let _ = writeln!(t, "          {} requests REJECTED (outside of the device, or worn out)", count(h.rejected));
+        let _ = writeln!(
+            t,
+            "          {} requests REJECTED (outside of the device, or worn out)",
+            count(h.rejected)
+        );
     }
 }
 
@@ -120,7 +124,11 @@ fn waf(t: &mut String, s: &Summary) {
     let _ = writeln!(t, "\nWAF       {waf:.3} = {}", parts.join(" + "));
     let steady = if s.steady_state { "yes".into() } else { format!("no ({})", s.steady_state_reason) };
     let last = s.waf_steady.map_or_else(|| "-".into(), |w| format!("{w:.3}"));
-    let _ = writeln!(t, "          {last} over the last third; steady state: {steady}; {:.2} drive writes", s.drive_writes);
+    let _ = writeln!(
+        t,
+        "          {last} over the last third; steady state: {steady}; {:.2} drive writes",
+        s.drive_writes
+    );
 }
 
 fn flash(t: &mut String, s: &Summary) {
@@ -204,7 +212,11 @@ fn rest(t: &mut String, s: &Summary) {
         w.bad_blocks
     );
     if s.integrity.checked_sectors > 0 {
-        let verdict = if s.integrity.mismatches == 0 { "all right".into() } else { format!("{} WRONG", s.integrity.mismatches) };
+        let verdict = if s.integrity.mismatches == 0 {
+            "all right".into()
+        } else {
+            format!("{} WRONG", s.integrity.mismatches)
+        };
         let _ = writeln!(t, "verified  {} sectors, {verdict}", count(s.integrity.checked_sectors));
     }
     let tr = &s.trace;
@@ -220,5 +232,6 @@ fn rest(t: &mut String, s: &Summary) {
         }
     }
     let handled = if handled.is_empty() { String::new() } else { format!("; {}", handled.join(", ")) };
-    let _ = writeln!(t, "trace     {} requests in, {} out{handled}", count(tr.submitted), count(tr.completed));
+    let _ =
+        writeln!(t, "trace     {} requests in, {} out{handled}", count(tr.submitted), count(tr.completed));
 }

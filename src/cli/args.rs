@@ -70,7 +70,8 @@ impl Device {
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
         } else if let Some(fill) = self.fill {
-            let plain = Wanted { device: &self.device, scheme: self.scheme.as_deref(), sets: &self.sets }.load()?;
+            let plain =
+                Wanted { device: &self.device, scheme: self.scheme.as_deref(), sets: &self.sets }.load()?;
             let geometry = &plain.config.geometry;
             let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));

@@ -55,8 +55,7 @@ pub fn workloads() -> Result<(), Failure> {
 
 /// `nandle validate`
 pub fn validate(args: &args::Validate) -> Result<(), Failure> {
-    let drive =
-        Wanted { device: &args.device, scheme: args.scheme.as_deref(), sets: &args.sets }.load()?;
+    let drive = Wanted { device: &args.device, scheme: args.scheme.as_deref(), sets: &args.sets }.load()?;
     say(&config::resolved(&drive))
 }
 

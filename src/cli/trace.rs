@@ -70,7 +70,11 @@ fn published(row: &Published, info: &Info) -> String {
         ("partial writes, 16 KiB", row.partial_writes_16k, share(16384, |p| p.partial_writes_pct)),
         ("partial updates, 8 KiB", row.partial_updates_8k, share(8192, |p| p.partial_updates_pct)),
         ("partial updates, 16 KiB", row.partial_updates_16k, share(16384, |p| p.partial_updates_pct)),
-        ("updates of partial pages", row.updates_hit_partial, share(16384, |p| p.partial_updates_of_partial_pct)),
+        (
+            "updates of partial pages",
+            row.updates_hit_partial,
+            share(16384, |p| p.partial_updates_of_partial_pct),
+        ),
         ("across-page, 8 KiB", row.across_8k, share(8192, |p| p.across_page_pct)),
         ("unaligned writes, 8 KiB", row.unaligned_writes_8k, share(8192, |p| p.unaligned_writes_pct)),
         ("unaligned writes, 16 KiB", row.unaligned_writes_16k, share(16384, |p| p.unaligned_writes_pct)),
@@ -78,7 +82,8 @@ fn published(row: &Published, info: &Info) -> String {
     let mut text = format!("\npublished ({})        paper    this twin\n", row.paper);
     for (name, paper, twin) in lines {
         if let (Some(paper), Some(twin)) = (paper, twin) {
-            let show = |v: f64| if v.abs() <= 1.0 { format!("{:.1} %", v * 100.0) } else { format!("{v:.0}") };
+            let show =
+                |v: f64| if v.abs() <= 1.0 { format!("{:.1} %", v * 100.0) } else { format!("{v:.0}") };
             let _ = writeln!(text, "  {name:<26} {:>12} {:>12}", show(paper), show(twin));
         }
     }
@@ -91,7 +96,8 @@ fn published(row: &Published, info: &Info) -> String {
 fn convert(input: &Input, output: &Path, to: Option<Format>) -> Result<(), Failure> {
     let mut opened = open(input)?;
     let name = output.to_string_lossy();
-    let format = to.unwrap_or(if name.ends_with(".parquet") { Format::NandleParquet } else { Format::Nandle });
+    let format =
+        to.unwrap_or(if name.ends_with(".parquet") { Format::NandleParquet } else { Format::Nandle });
     let writer = nandle_trace::create(output, format)?;
     let written = nandle_trace::convert(&mut opened, writer)?;
     say_notes(&opened.notes());
@@ -112,7 +118,8 @@ fn convert(input: &Input, output: &Path, to: Option<Format>) -> Result<(), Failu
 
 fn head(input: &Input, lines: u64) -> Result<(), Failure> {
     let mut opened = open(input)?;
-    let mut text = format!("{:>16}  {:<10} {:>16} {:>12}  stream object fua\n", "time_ns", "op", "offset", "bytes");
+    let mut text =
+        format!("{:>16}  {:<10} {:>16} {:>12}  stream object fua\n", "time_ns", "op", "offset", "bytes");
     let mut requests: Vec<Request> = Vec::new();
     while (requests.len() as u64) < lines {
         let before = requests.len();

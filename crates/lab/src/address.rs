@@ -99,7 +99,10 @@ enum Placing {
     Straight,
     Wrap,
     /// First sector of each chunk of the trace's address space, 2^`bits` sectors each.
-    Chunks { bits: u32, base: Vec<u64> },
+    Chunks {
+        bits: u32,
+        base: Vec<u64>,
+    },
 }
 
 /// Turns bytes into sectors: requests are rounded outward (trims inward) to whole sectors, never
@@ -149,7 +152,9 @@ impl Address {
             return Ok((address, None));
         }
         let beyond = match footprint {
-            Some(f) => format!("the trace reaches to {}, the device has {}", bytes(f.end_bytes), bytes(logical)),
+            Some(f) => {
+                format!("the trace reaches to {}, the device has {}", bytes(f.end_bytes), bytes(logical))
+            }
             None => format!("the trace cannot be read twice; the device has {}", bytes(logical)),
         };
         match (fit, footprint) {
@@ -164,7 +169,12 @@ impl Address {
             }
             (Fit::Scale, None) => {
                 address.placing = Placing::Wrap;
-                Ok((address, Some(format!("{beyond}: addresses beyond wrap round, as scaling would need its footprint"))))
+                Ok((
+                    address,
+                    Some(format!(
+                        "{beyond}: addresses beyond wrap round, as scaling would need its footprint"
+                    )),
+                ))
             }
             (Fit::Scale, Some(footprint)) => {
                 let said = address.lay_out(footprint, config);
@@ -298,11 +308,14 @@ mod tests {
     #[test]
     fn used_parts_are_laid_side_by_side() {
         let far = 1 << 40;
-        let list = vec![request(Op::Write, 0, 4096), request(Op::Write, far, 4096), request(Op::Write, far + 8192, 4096)];
+        let list = vec![
+            request(Op::Write, 0, 4096),
+            request(Op::Write, far, 4096),
+            request(Op::Write, far + 8192, 4096),
+        ];
         let footprint = Footprint::of(&mut List(list), u64::MAX).expect("a list");
         assert_eq!((footprint.requests, footprint.touched_bytes()), (3, 2 << 20));
-        let (mut a, said) =
-            Address::fitted(&config(), 1000, Fit::Scale, Some(&footprint)).expect("it fits");
+        let (mut a, said) = Address::fitted(&config(), 1000, Fit::Scale, Some(&footprint)).expect("it fits");
         assert!(said.expect("said aloud").contains("side by side"));
         assert_eq!(a.sectors(&request(Op::Write, 4096, 4096)), (1, 1));
         assert_eq!(a.sectors(&request(Op::Write, far + 8192, 4096)), (258, 1));

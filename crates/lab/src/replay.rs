@@ -17,8 +17,8 @@ use nandle_trace::synthetic::{Phase, Replay};
 
 use crate::Error;
 use crate::address::Address;
-use crate::measure::{IoLog, Meter};
 use crate::measure::summary::{Prepare, Trace};
+use crate::measure::{IoLog, Meter};
 use crate::oracle::Oracle;
 
 /// Slots are numbered in the low bits of a command's id: at most as many as `queue.depth` may be.
@@ -188,7 +188,14 @@ impl<'a> Replayer<'a> {
         (self.watch.progress)(&progress);
     }
 
-    fn open(&mut self, feed: &mut Feed, address: &mut Address, begin: Time, end: Time, scale: f64) -> Result<(), Error> {
+    fn open(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        scale: f64,
+    ) -> Result<(), Error> {
         while let Some(request) = self.next(feed)? {
             let arrival = begin.saturating_add(scaled(request.time_ns, scale));
             if arrival >= end {
@@ -203,7 +210,14 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
-    fn closed(&mut self, feed: &mut Feed, address: &mut Address, begin: Time, end: Time, iodepth: u32) -> Result<(), Error> {
+    fn closed(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        iodepth: u32,
+    ) -> Result<(), Error> {
         self.advance(begin)?;
         self.turns = Some(vec![begin; iodepth as usize].into());
         loop {
@@ -220,7 +234,14 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    fn think(&mut self, feed: &mut Feed, address: &mut Address, begin: Time, end: Time, scale: f64) -> Result<(), Error> {
+    fn think(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        scale: f64,
+    ) -> Result<(), Error> {
         self.last_completion = begin;
         let mut before = 0;
         while let Some(request) = self.next(feed)? {

@@ -93,9 +93,7 @@ impl Run {
             io.finish()?;
         }
         let (integrity, mismatches) = match &replayer.oracle {
-            Some(o) => {
-                (Integrity { checked_sectors: o.checked, mismatches: o.mismatches }, o.first.clone())
-            }
+            Some(o) => (Integrity { checked_sectors: o.checked, mismatches: o.mismatches }, o.first.clone()),
             None => (Integrity::default(), Vec::new()),
         };
         if replayer.trace.hints_ignored > 0 {

@@ -75,7 +75,10 @@ impl Asked {
             )));
         }
         if self.iodepth.is_some_and(|d| d == 0 || d > 65536) {
-            return Err(Error::input(format!("--iodepth {}: expected 1 to 65536", self.iodepth.unwrap_or(0))));
+            return Err(Error::input(format!(
+                "--iodepth {}: expected 1 to 65536",
+                self.iodepth.unwrap_or(0)
+            )));
         }
         if self.requests == Some(0) {
             return Err(Error::input("--requests 0: expected at least 1"));
@@ -101,13 +104,18 @@ impl Asked {
         Ok(match self.find(drive)? {
             Kind::Generated(workload) => {
                 let notes = workload.notes.clone();
-                let kind = format!("generated for a device of {}", crate::units::bytes(drive.layout.logical_bytes));
+                let kind =
+                    format!("generated for a device of {}", crate::units::bytes(drive.layout.logical_bytes));
                 Opened { kind, notes, inner: Inner::Generated(Box::new(workload.into_source())) }
             }
             Kind::Trace(path) => {
                 let trace = nandle_trace::open(&path, &self.trace)?;
                 let left = self.requests.unwrap_or(u64::MAX);
-                Opened { kind: trace.format().to_string(), notes: Vec::new(), inner: Inner::Trace(trace, left) }
+                Opened {
+                    kind: trace.format().to_string(),
+                    notes: Vec::new(),
+                    inner: Inner::Trace(trace, left),
+                }
             }
         })
     }
@@ -138,7 +146,10 @@ impl Asked {
             Some("fio") if exists => return Ok(Kind::Generated(fio::workload(&text()?, path, &target)?)),
             Some("toml") if exists => {
                 let fitted: Fitted = toml::from_str(&text()?).map_err(|e| {
-                    Error::input(format!("{name}: not a fitted trace (as `nandle trace fit` writes): {}", e.message()))
+                    Error::input(format!(
+                        "{name}: not a fitted trace (as `nandle trace fit` writes): {}",
+                        e.message()
+                    ))
                 })?;
                 return Ok(Kind::Generated(fitted.workload(&target)?));
             }
@@ -204,9 +215,9 @@ impl Asked {
             Mode::Closed if self.time_scale.is_some() => Err(Error::input(
                 "--time-scale has no meaning in a closed replay; expected --replay open or think with it",
             )),
-            Mode::Open | Mode::Think if self.iodepth.is_some() => Err(Error::input(
-                "--iodepth needs a closed replay; expected --replay closed with it",
-            )),
+            Mode::Open | Mode::Think if self.iodepth.is_some() => {
+                Err(Error::input("--iodepth needs a closed replay; expected --replay closed with it"))
+            }
             Mode::Open => Ok(Replay::Open { time_scale: own_scale * scale }),
             Mode::Think => Ok(Replay::Think { time_scale: own_scale * scale }),
             Mode::Closed => {
@@ -283,7 +294,13 @@ fn generated(workload: Workload, drive: &Drive) -> Prepared {
 ///
 /// # Errors
 /// If the trace cannot be read.
-pub(crate) fn ageing(trace: &str, options: &Options, fit: Fit, seed: u64, drive: &Drive) -> Result<Prepared, Error> {
+pub(crate) fn ageing(
+    trace: &str,
+    options: &Options,
+    fit: Fit,
+    seed: u64,
+    drive: &Drive,
+) -> Result<Prepared, Error> {
     let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
     let mut prepared = asked.prepare(drive)?;
     for (phase, _) in &mut prepared.phases {

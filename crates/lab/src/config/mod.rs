@@ -63,9 +63,8 @@ impl Wanted<'_> {
         if !self.sets.is_empty() {
             config = overridden(Table::try_from(&config).unwrap_or_default(), self.sets)?;
         }
-        let layout = config
-            .validate()
-            .map_err(|e| Error::input(complain::range(&place, &text, self.sets, &e)))?;
+        let layout =
+            config.validate().map_err(|e| Error::input(complain::range(&place, &text, self.sets, &e)))?;
         Ok(Drive { config, layout })
     }
 }

@@ -99,8 +99,12 @@ impl IoLog {
 
     fn write(&mut self) -> Result<(), Error> {
         let rows = &self.rows;
-        let number = |f: fn(&Io) -> u64| -> ArrayRef { Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt64Array>()) };
-        let short = |f: fn(&Io) -> u16| -> ArrayRef { Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt16Array>()) };
+        let number = |f: fn(&Io) -> u64| -> ArrayRef {
+            Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt64Array>())
+        };
+        let short = |f: fn(&Io) -> u16| -> ArrayRef {
+            Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt16Array>())
+        };
         let columns: Vec<ArrayRef> = vec![
             short(|r| r.phase),
             Arc::new(StringArray::from_iter_values(rows.iter().map(|r| op_name(r.op)))),

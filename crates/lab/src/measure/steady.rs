@@ -56,11 +56,8 @@ impl Steady {
     /// Takes a sample after `written` host bytes of this phase.
     #[cold]
     pub fn sample(&mut self, written: u64, ssd: &Ssd) {
-        let point = (
-            self.base.0 + written,
-            self.base.1 + programs(ssd),
-            self.base.2 + ssd.stats().gc_invocations,
-        );
+        let point =
+            (self.base.0 + written, self.base.1 + programs(ssd), self.base.2 + ssd.stats().gc_invocations);
         match self.points.last_mut() {
             Some(last) if last.0 == point.0 => *last = point,
             _ => self.points.push(point),

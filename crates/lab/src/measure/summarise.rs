@@ -59,7 +59,8 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let waf = (written > 0).then(|| over_host(flash.bytes_programmed));
     let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
     let wear = wear(ssd);
-    let held = u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
+    let held =
+        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
     let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
     let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
     let total = context.trace.completed;

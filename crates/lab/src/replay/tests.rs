@@ -48,7 +48,8 @@ fn outcome(
     let drive = check(config.clone()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     match r.run(vec![(Phase::new(how, List(requests)), address)]) {
         Ok(_) => {
@@ -111,11 +112,9 @@ fn nothing_is_lost_of_anything() {
     list.push(odd(nandle_trace::Op::FlashAlloc, 0, 1 << 20));
     list.push(odd(nandle_trace::Op::Flush, 0, 0));
     list.push(odd(nandle_trace::Op::Read, 0, 0));
-    for how in [
-        Replay::Open { time_scale: 1.0 },
-        Replay::Closed { iodepth: 2 },
-        Replay::Think { time_scale: 1.0 },
-    ] {
+    for how in
+        [Replay::Open { time_scale: 1.0 }, Replay::Closed { iodepth: 2 }, Replay::Think { time_scale: 1.0 }]
+    {
         let trace = replay(&config(), how, list.clone()).expect("a run");
         assert_eq!((trace.submitted, trace.completed), (7, 7), "{how:?}");
         assert_eq!((trace.hints_ignored, trace.empty_trims, trace.rounded), (1, 1, 2), "{how:?}");
@@ -133,7 +132,8 @@ fn a_failing_source_ends_the_run_with_its_message() {
     let drive = check(config()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     let phase = Phase::new(Replay::Closed { iodepth: 4 }, Broken);
     let error = r.run(vec![(phase, address)]).expect_err("the source's");
@@ -145,11 +145,13 @@ fn phases_follow_each_other_and_only_the_last_is_measured() {
     let drive = check(config()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     let how = Replay::Closed { iodepth: 4 };
     let fill = Phase::new(how, List((0..100).map(|i| write(0, i)).collect()));
-    let mut late = Phase::new(Replay::Open { time_scale: 1.0 }, List((0..9).map(|i| write(i * 1_000_000, i)).collect()));
+    let mut late =
+        Phase::new(Replay::Open { time_scale: 1.0 }, List((0..9).map(|i| write(i * 1_000_000, i)).collect()));
     late.delay_ns = 500;
     late.stop_after_ns = Some(5_000_000);
     assert!(r.run(vec![(fill, address.clone()), (late, address)]).expect("a run"));

@@ -99,7 +99,8 @@ impl Directory {
     }
 
     fn latencies(&self, meter: &Meter) -> Result<(), Error> {
-        for (op, name) in [(Op::Read, "read"), (Op::Write, "write"), (Op::Trim, "trim"), (Op::Flush, "flush")] {
+        for (op, name) in [(Op::Read, "read"), (Op::Write, "write"), (Op::Trim, "trim"), (Op::Flush, "flush")]
+        {
             let path = self.path(&format!("latency/{name}.hlog"));
             let whole = &meter.latency[op as usize];
             if whole.requests == 0 {
@@ -137,7 +138,12 @@ fn log(out: &mut impl Write, op: Op, meter: &Meter) -> io::Result<()> {
     if !any {
         let length = Duration::from_nanos(meter.ended_ns - meter.begun_ns);
         writer
-            .write_histogram(&meter.latency[op as usize].histogram, Duration::from_nanos(meter.begun_ns), length, None)
+            .write_histogram(
+                &meter.latency[op as usize].histogram,
+                Duration::from_nanos(meter.begun_ns),
+                length,
+                None,
+            )
             .map_err(|e| fail(&e))?;
     }
     Ok(())
@@ -190,7 +196,9 @@ fn series(drive: &Drive, meter: &Meter) -> Result<RecordBatch, arrow_schema::Arr
         let pages = row.flash.programs[Cause::Host as usize] * page;
         over_host(row, pages.saturating_sub(row.flash.host_sectors * sector))
     });
-    for (cause, name) in [(Cause::Gc, "gc"), (Cause::Merge, "merge"), (Cause::Map, "map"), (Cause::Meta, "meta")] {
+    for (cause, name) in
+        [(Cause::Gc, "gc"), (Cause::Merge, "merge"), (Cause::Map, "map"), (Cause::Meta, "meta")]
+    {
         real(&format!("waf_{name}"), &|row| over_host(row, row.flash.programs[cause as usize] * page));
     }
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
