@@ -84,7 +84,10 @@ impl Asked {
             return Err(Error::input("--requests 0: expected at least 1"));
         }
         let mut prepared = match self.find(drive)? {
-            Kind::Generated(workload) => generated(workload, drive),
+            Kind::Generated(workload) => {
+                self.needs_no_reading()?;
+                generated(workload, drive)
+            }
             Kind::Trace(path) => self.trace(&path, drive)?,
         };
         if let Some((last, _)) = prepared.phases.last_mut() {
@@ -103,6 +106,7 @@ impl Asked {
         }
         Ok(match self.find(drive)? {
             Kind::Generated(workload) => {
+                self.needs_no_reading()?;
                 let notes = workload.notes.clone();
                 let kind =
                     format!("generated for a device of {}", crate::units::bytes(drive.layout.logical_bytes));
@@ -114,10 +118,29 @@ impl Asked {
                 Opened {
                     kind: trace.format().to_string(),
                     notes: Vec::new(),
-                    inner: Inner::Trace(trace, left),
+                    inner: Inner::Trace(Box::new(trace), left),
                 }
             }
         })
+    }
+
+    /// Options of reading do nothing for a workload that is generated: they are refused.
+    fn needs_no_reading(&self) -> Result<(), Error> {
+        let o = &self.trace;
+        let given = [
+            ("--format", o.format.is_some()),
+            ("--volume", o.volume.is_some()),
+            ("--time-unit", o.time_unit.is_some()),
+            ("--action", o.action.is_some()),
+            ("--regex", o.regex.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::input(format!(
+                "{option} is for trace files; {} is generated: expected the one without the other",
+                self.workload
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn target(&self, drive: &Drive) -> Target {
@@ -247,7 +270,7 @@ pub struct Opened {
 enum Inner {
     Generated(Box<dyn Source>),
     /// And how many requests are still wanted.
-    Trace(nandle_trace::Trace, u64),
+    Trace(Box<nandle_trace::Trace>, u64),
 }
 
 impl Opened {
@@ -301,6 +324,10 @@ pub(crate) fn ageing(
     seed: u64,
     drive: &Drive,
 ) -> Result<Prepared, Error> {
+    // How trace files are read says nothing about a workload that is generated.
+    let path = Path::new(trace);
+    let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
+    let options = if generated { &Options::default() } else { options };
     let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
     let mut prepared = asked.prepare(drive)?;
     for (phase, _) in &mut prepared.phases {
