@@ -203,9 +203,7 @@ impl Asked {
             let footprint = Footprint::of(&mut pass, limit)?;
             notes.extend(pass.warnings());
             let counts = pass.counts();
-            if !counts.skipped.is_empty() || counts.out_of_order > 0 || counts.clamped > 0 {
-                notes.push(format!("trace: {counts}"));
-            }
+            notes.extend(remarkable(&counts).map(|said| format!("trace: {said}")));
             if footprint.requests == 0 {
                 return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
             }
@@ -259,6 +257,13 @@ pub fn fitted_toml(fitted: &Fitted) -> Result<String, Error> {
     toml::to_string(fitted).map_err(|e| Error::input(format!("the fitted trace cannot be written: {e}")))
 }
 
+/// What became of the rows of a trace, if it is worth saying: more than a header was skipped, or
+/// rows were moved.
+fn remarkable(counts: &nandle_trace::Counts) -> Option<String> {
+    let skipped = counts.skipped.keys().any(|why| why != "header");
+    (skipped || counts.out_of_order > 0 || counts.clamped > 0).then(|| counts.to_string())
+}
+
 /// The requests of a workload, with what is known about where they come from.
 pub struct Opened {
     /// Format of the trace, or for which device it was generated.
@@ -281,9 +286,7 @@ impl Opened {
         if let Inner::Trace(trace, _) = &self.inner {
             notes.extend(trace.warnings());
             let counts = trace.counts();
-            if !counts.skipped.is_empty() || counts.out_of_order > 0 || counts.clamped > 0 {
-                notes.push(counts.to_string());
-            }
+            notes.extend(remarkable(&counts));
         }
         notes
     }
