@@ -86,6 +86,8 @@ struct Request {
     sectors: u64,
     /// Sectors already placed.
     cursor: u64,
+    /// Buffered sectors that it was short of when it came, for a write into the buffer.
+    short: u64,
     /// What it still waits for.
     remaining: u32,
     data: Vec<u8>,
@@ -115,6 +117,8 @@ pub struct Ssd {
     waiting: Option<Time>,
     /// When the mapping scheme may use the drive's idleness.
     idle_at: Option<Time>,
+    /// `short` of all requests in the queue, added up: room is made for all of them at once.
+    short: u64,
     digest: u64,
 }
 
@@ -174,6 +178,7 @@ impl Ssd {
             stalled: None,
             waiting: None,
             idle_at: None,
+            short: 0,
             digest: 0,
             flash,
         }
@@ -256,6 +261,7 @@ impl Ssd {
             lsn: command.lsn,
             sectors: command.sectors,
             cursor: 0,
+            short: 0,
             remaining: 1, // released when everything of it is placed
             data: Vec::new(),
             number,
@@ -283,7 +289,8 @@ impl Ssd {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
             self.queue.push_back(slot);
-            if self.queue.len() == 1 {
+            self.claim_room(slot);
+            if self.queue.len() == 1 || self.short > 0 {
                 self.pump();
             }
         }
@@ -416,6 +423,7 @@ impl Ssd {
                 break;
             }
             self.queue.pop_front();
+            self.short -= std::mem::take(&mut self.requests[slot as usize].short);
             if self.requests[slot as usize].op != Op::Flush {
                 self.release(slot);
             }
@@ -525,6 +533,22 @@ impl Ssd {
         None
     }
 
+    /// Notes how much room a write will need in the buffer.
+    fn claim_room(&mut self, slot: u32) {
+        let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot as usize] else {
+            return;
+        };
+        let Some(buffer) = &self.buffer else { return };
+        let (mut cursor, mut short) = (0, 0);
+        while cursor < sectors {
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            cursor += u64::from(mask.count_ones());
+            short += u64::from((mask & !buffer.mask(lpn)).count_ones());
+        }
+        self.requests[slot as usize].short = short;
+        self.short += short;
+    }
+
     fn write_buffered(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, number, .. } = self.requests[slot as usize];
         while self.requests[slot as usize].cursor < sectors {
@@ -536,8 +560,10 @@ impl Ssd {
                 if missing == 0 {
                     break;
                 }
-                // Room that is on its way counts: no more leaves than is needed.
-                if buffer.leaving() >= missing {
+                // Room is made for everything that waits, not only for the first; room that is on its
+                // way counts.
+                let wanted = missing.max(buffer.short_of(self.short));
+                if buffer.leaving() >= wanted {
                     return Some(Blocked::Buffer);
                 }
                 if !self.evict() {
@@ -554,8 +580,11 @@ impl Ssd {
             let request = &mut self.requests[slot as usize];
             let from = cursor as usize * unit;
             let bytes = &request.data[from..from + mask.count_ones() as usize * unit];
+            let new = u64::from((mask & !buffer.mask(lpn)).count_ones()).min(request.short);
             buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
             request.cursor += u64::from(mask.count_ones());
+            request.short -= new;
+            self.short -= new;
         }
         None
     }

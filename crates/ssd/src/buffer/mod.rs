@@ -136,6 +136,11 @@ impl Buffer {
         let new = u64::from((mask & !self.mask(lpn)).count_ones());
         (self.held + self.leaving + new).saturating_sub(self.capacity)
     }
+    /// How many of `sectors` new sectors there is no room for.
+    #[inline]
+    pub(crate) fn short_of(&self, sectors: u64) -> u64 {
+        (self.held + self.leaving + sectors).saturating_sub(self.capacity)
+    }
     /// Sectors on their way to flash.
     #[inline]
     pub(crate) fn leaving(&self) -> u64 {
