@@ -274,12 +274,25 @@ impl DeviceConfig {
         count("queue.depth", self.queue.depth, 65536)?;
         share("wear.factory_bad", self.wear.factory_bad, 0.5)?;
         if self.gc.soft > 0.0 && self.gc.soft < self.gc.hard {
-            return Err(ConfigError::new("gc.soft", self.gc.soft, format!("at least gc.hard, {}", self.gc.hard)));
+            return Err(ConfigError::new(
+                "gc.soft",
+                self.gc.soft,
+                format!("at least gc.hard, {}", self.gc.hard),
+            ));
         }
         if !(0.0..=1000.0).contains(&self.op_ratio) {
             return Err(ConfigError::new("op_ratio", self.op_ratio, "(raw - logical) / logical, 0 to 1000"));
         }
         crate::striping::Striping::new(&self.scheme.striping, g)?;
+        let allocation = self.scheme.allocation;
+        if allocation.chooses_types() && self.cell.kind == CellKind::Slc {
+            let expected = format!("mlc, tlc or qlc for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.kind", "slc", expected));
+        }
+        if allocation.chooses_types() && self.cell.program_order == ProgramOrder::Strict {
+            let expected = format!("relaxed for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.program_order", "strict", expected));
+        }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
@@ -287,7 +300,11 @@ impl DeviceConfig {
             return Err(ConfigError::new(
                 "buffer.bytes",
                 self.buffer.bytes,
-                format!("at least one page ({}) for scheme.buffer = {:?}", g.page_bytes, self.scheme.buffer.name()),
+                format!(
+                    "at least one page ({}) for scheme.buffer = {:?}",
+                    g.page_bytes,
+                    self.scheme.buffer.name()
+                ),
             ));
         }
         if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(g.page_bytes) {
@@ -354,7 +371,10 @@ impl DeviceConfig {
             return Err(ConfigError::new(
                 "precondition.used",
                 p.used,
-                format!("at most {most:.4}: {} blocks of each plane stay free or open", soft_blocks + open_blocks + 1),
+                format!(
+                    "at most {most:.4}: {} blocks of each plane stay free or open",
+                    soft_blocks + open_blocks + 1
+                ),
             ));
         }
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());

@@ -25,6 +25,8 @@ pub(crate) struct Job {
     /// Next closed block that static wear levelling looks at.
     wear_cursor: usize,
     most_erases: u32,
+    /// A host write waits for a page of its type, which others being left cannot give.
+    pub(crate) called: bool,
 }
 
 impl Flash {
@@ -38,8 +40,13 @@ impl Flash {
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
         if self.jobs[slot].victim.is_none() {
-            let wants = self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks);
-            let Some(block) = wants.then(|| self.choose_victim(plane)).flatten() else { return };
+            let wants = self.config.scheme.pacing.wants(self.spare(plane), self.layout.soft_blocks);
+            let emergency = self.jobs[slot].called && !wants;
+            if !wants && !emergency {
+                return;
+            }
+            let Some(block) = self.choose_victim(plane, emergency) else { return };
+            self.stats.allocation.emergency_gcs += u64::from(emergency);
             self.start(plane, block, false);
         }
         let Some(block) = self.jobs[slot].victim else { return };
@@ -66,20 +73,44 @@ impl Flash {
     /// what was kept for it: then any open block of the plane serves.
     fn copy_role(&self, plane: u32, wear: bool) -> Option<Role> {
         let own = if wear { Role::Wear } else { Role::Gc };
-        [own, Role::Gc, Role::Host(0), Role::System].into_iter().find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
+        [own, Role::Gc, Role::Host(0), Role::System]
+            .into_iter()
+            .find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
     }
 
-    /// The policy's victim; the emptiest block instead if that one's survivors find no room.
-    fn choose_victim(&mut self, plane: u32) -> Option<Block> {
+    /// The policy's victim; the emptiest block instead if that one's survivors find no room. In an
+    /// emergency, or if no full block will do, half-written blocks are candidates too: of all the one
+    /// with the most dead pages.
+    fn choose_victim(&mut self, plane: u32, emergency: bool) -> Option<Block> {
+        let full = self.choose_full_victim(plane, emergency);
+        if full.is_some() && !emergency {
+            return full;
+        }
+        let unfinished = self.allocation.unfinished_victim(plane, emergency, &self.nand, &self.blocks);
+        let dead = |block| self.geometry().pages_per_block - self.blocks.valid(block);
+        match (full, unfinished) {
+            (full, Some((found, block))) if full.is_none_or(|full| found > dead(full)) => {
+                self.allocation.give_up(plane, block, self.nand.array(), &mut self.blocks);
+                self.blocks.close(block, self.nand.now());
+                self.stats.allocation.unfinished_victims += 1;
+                Some(block)
+            }
+            (full, _) => full,
+        }
+    }
+
+    fn choose_full_victim(&mut self, plane: u32, emergency: bool) -> Option<Block> {
         let (now, class) = (self.nand.now(), PageClass::SYSTEM);
         let candidates = self.blocks.candidates(plane);
-        let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
-        if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
-            return Some(block);
+        if !emergency {
+            let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
+            if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
+                return Some(block);
+            }
         }
         let block = victim::greedy::pick(&candidates)?;
-        let open = self.allocation.left(plane, Role::Host(0), class, self.array())
-            + self.allocation.left(plane, Role::System, class, self.array());
+        let open = self.allocation.left(plane, Role::Host(0), self.array())
+            + self.allocation.left(plane, Role::System, self.array());
         (self.blocks.valid(block) <= self.room(plane, Role::Gc, class) + open).then_some(block)
     }
 
@@ -112,10 +143,11 @@ impl Flash {
         let job = &mut self.jobs[plane as usize];
         job.victim = None;
         job.erasing = false;
+        job.called = false;
         job.most_erases = job.most_erases.max(erases);
         self.progress = true;
         self.gc_look.push(plane);
-        if self.config.wear.static_gap > 0 && self.blocks.free(plane) > self.layout.hard_blocks {
+        if self.config.wear.static_gap > 0 && self.spare(plane) > self.layout.hard_blocks {
             self.level(plane);
         }
     }

@@ -366,7 +366,8 @@ impl Ssd {
         let place = |sector: u32| base + (sector - first) as usize * unit;
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
             for (start, len) in runs(f.mask & mask & !buffered) {
-                let bytes = self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
+                let bytes =
+                    self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
             }
         }
@@ -440,6 +441,13 @@ impl Ssd {
         self.flash.has_room(lpn, role, PageClass { full, alone }, pages)
     }
 
+    /// `parts` writes of `lpn` wait for pages of their class.
+    fn call_for(&mut self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) {
+        let role = self.flash.host_role(lpn, stream);
+        let pages = parts * self.mapping.pages_per_part();
+        self.flash.call_for(lpn, role, PageClass { full, alone }, pages);
+    }
+
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
@@ -461,11 +469,13 @@ impl Ssd {
                 pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
             };
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let loads: SmallVec<[Option<OpId>; 2]> =
                 pieces.iter().map(|&(lpn, _)| self.flash.look_up(lpn)).collect();
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let data = std::mem::take(&mut self.requests[slot as usize].data);
@@ -549,6 +559,15 @@ impl Ssd {
         None
     }
 
+    fn call_for_entries(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            let Some(buffer) = &self.buffer else { return };
+            let entry = *buffer.entry(slot);
+            let full = entry.mask == self.flash.full_mask();
+            self.call_for(entry.lpn, entry.stream, full, true, slots.len() as u32);
+        }
+    }
+
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -565,6 +584,7 @@ impl Ssd {
             slots.truncate(1);
         }
         if slots.is_empty() || !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
@@ -573,6 +593,7 @@ impl Ssd {
             loads.push(self.flash.look_up(buffer.entry(slot).lpn));
         }
         if !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let Some(buffer) = &mut self.buffer else { return false };
@@ -597,7 +618,8 @@ impl Ssd {
                 load,
             })
             .collect();
-        self.mapping.place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        self.mapping
+            .place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
         true
     }
 
