@@ -90,6 +90,18 @@ fn multi_plane_and_copyback_save_what_they_should() {
     assert_eq!(one(&mut ssd, Op::Write, 0, 16), 2 * TRANSFER + PROGRAM);
     assert_eq!(one(&mut ssd, Op::Read, 0, 16), READ + 2 * TRANSFER);
     assert_eq!(ssd.flash().counters().multi_plane, 2);
+
+    // Copyback: collection's copies stay off the channel, so it carries the host's pages alone.
+    let mut config = array(1, 1);
+    config.timing.copyback = true;
+    let mut ssd = new(&config);
+    let pages = u64::from(ssd.layout().logical_pages);
+    let mut draw = Stream::new(2, "copyback");
+    let host = pages * 4;
+    closed(&mut ssd, 1, host, |n| (Op::Write, if n < pages { n } else { draw.below(pages) } * 8, 8));
+    settle(&mut ssd);
+    assert!(ssd.stats().gc_moved_pages > pages / 2);
+    assert_eq!(ssd.flash().busy_ns().1, [host * TRANSFER]);
 }
 
 #[test]
@@ -109,7 +121,9 @@ fn page_types_have_their_own_times() {
 
 #[test]
 fn deep_queues_reach_the_bound() {
-    for (channels, dies, transfer) in [(1, 2, 12_000), (1, 8, 12_000), (2, 8, 60_000), (4, 4, 1_000), (2, 3, 30_000)] {
+    for (channels, dies, transfer) in
+        [(1, 2, 12_000), (1, 8, 12_000), (2, 8, 60_000), (4, 4, 1_000), (2, 3, 30_000)]
+    {
         let mut config = array(channels, dies);
         config.timing.transfer_ns_per_page = Some(transfer);
         let all = u64::from(channels * dies);
@@ -282,7 +296,8 @@ fn slower_flash_is_never_faster() {
             let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
             let sectors_of = 1 + draw.below(12);
             let lsn = draw.below(sectors - sectors_of);
-            let command = nandle_ssd::Command { id, op, lsn, sectors: sectors_of, fua: false, stream: 0, data: &[] };
+            let command =
+                nandle_ssd::Command { id, op, lsn, sectors: sectors_of, fua: false, stream: 0, data: &[] };
             ssd.submit(at, &command);
         }
         settle_into(&mut ssd, &mut done);
@@ -294,7 +309,8 @@ fn slower_flash_is_never_faster() {
         sum / count
     };
     let base = mean(&|_| {});
-    let slower: [(&str, &dyn Fn(&mut DeviceConfig)); 6] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut DeviceConfig));
+    let slower: [Change<'_>; 6] = [
         ("read", &|c| c.timing.read_ns = vec![READ * 3 / 2]),
         ("program", &|c| c.timing.program_ns = vec![PROGRAM * 3 / 2]),
         ("erase", &|c| c.timing.erase_ns = ERASE * 3 / 2),
@@ -366,7 +382,18 @@ fn worn_out_devices_turn_read_only_and_keep_their_data() {
         let mut done = vec![];
         let data = n.to_le_bytes().repeat(8);
         let now = ssd.now();
-        ssd.submit(now, &nandle_ssd::Command { id: n, op: Op::Write, lsn: lpn * 8, sectors: 8, fua: false, stream: 0, data: &data });
+        ssd.submit(
+            now,
+            &nandle_ssd::Command {
+                id: n,
+                op: Op::Write,
+                lsn: lpn * 8,
+                sectors: 8,
+                fua: false,
+                stream: 0,
+                data: &data,
+            },
+        );
         while done.is_empty() {
             let next = ssd.next_event().expect("under way");
             ssd.advance(next, &mut done);
@@ -382,7 +409,18 @@ fn worn_out_devices_turn_read_only_and_keep_their_data() {
     for (lpn, &stamp) in newest.iter().enumerate() {
         let mut done = vec![];
         let now = ssd.now();
-        ssd.submit(now, &nandle_ssd::Command { id: 0, op: Op::Read, lsn: lpn as u64 * 8, sectors: 1, fua: false, stream: 0, data: &[] });
+        ssd.submit(
+            now,
+            &nandle_ssd::Command {
+                id: 0,
+                op: Op::Read,
+                lsn: lpn as u64 * 8,
+                sectors: 1,
+                fua: false,
+                stream: 0,
+                data: &[],
+            },
+        );
         while done.is_empty() {
             let next = ssd.next_event().expect("under way");
             ssd.advance(next, &mut done);

@@ -82,7 +82,8 @@ impl Geometry {
         if self.sector_bytes != 512 && self.sector_bytes != 4096 {
             return err("sector_bytes", self.sector_bytes, "512 or 4096");
         }
-        if self.page_bytes % self.sector_bytes != 0 || !(1..=64).contains(&self.sectors_per_page()) {
+        if !self.page_bytes.is_multiple_of(self.sector_bytes) || !(1..=64).contains(&self.sectors_per_page())
+        {
             let (low, high) = (self.sector_bytes, self.sector_bytes * 64);
             return err(
                 "page_bytes",

@@ -326,17 +326,21 @@ impl DeviceConfig {
         let map_pages =
             if self.map_cache.bytes == 0 { 0 } else { logical_pages.div_ceil(entries_per_map_page) };
         let factory_bad = blocks(self.wear.factory_bad);
-        // Kept beside the data: the reserve, the open blocks (data, system), one block for the
-        // metadata log and one whose pages are all garbage, so that collection always gains.
-        let overhead = soft_blocks + open_blocks + 1 + 2 + u32::from(self.wear.static_gap > 0);
-        let data_pages = |logical: u64| (logical + u64::from(map_pages)).div_ceil(u64::from(g.planes()));
+        // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
+        // pages are all garbage, so that collection always gains. Translation pages and the
+        // metadata log take pages like data.
+        let overhead = soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0);
+        let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
+        let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
+        let system_pages = u64::from(map_pages) + u64::from(log_pages) + u64::from(g.planes());
+        let data_pages = |logical: u64| (logical + system_pages).div_ceil(u64::from(g.planes()));
         let least_blocks =
             data_pages(u64::from(logical_pages)).div_ceil(u64::from(g.pages_per_block)) as u32 + overhead;
         if least_blocks + factory_bad > per_plane {
             let room = u64::from(per_plane.saturating_sub(overhead + factory_bad))
                 * u64::from(g.pages_per_block)
                 * u64::from(g.planes());
-            let room = room.saturating_sub(u64::from(map_pages));
+            let room = room.saturating_sub(system_pages);
             let expected = if room == 0 {
                 format!(
                     "more than {} blocks a plane: the reserve and the open blocks alone take that many",
@@ -377,7 +381,6 @@ impl DeviceConfig {
                 ),
             ));
         }
-        let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         Ok(Layout {
             logical_pages,
             logical_sectors,
