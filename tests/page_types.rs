@@ -33,6 +33,7 @@ fn one_plane(policy: AllocationKind, kind: CellKind, blocks: u32, pages: u32) ->
     c.timing.read_ns.truncate(kind.bits() as usize);
     c.timing.program_ns.truncate(kind.bits() as usize);
     c.scheme.allocation = policy;
+    c.gc.types_ahead = false;
     c.op_ratio = 2.0;
     c
 }
@@ -262,10 +263,13 @@ fn no_mixture_of_writes_brings_a_full_device_to_a_standstill() {
     let count = if std::env::var_os("NANDLE_NIGHTLY").is_some() { 400_000 } else { 12_000 };
     for &(policy, name, _) in AllocationKind::ALL {
         for kind in [CellKind::Mlc, CellKind::Tlc, CellKind::Qlc] {
-            for (share, most) in [(1.0, 1), (1.0, 7), (0.0, 8), (0.0, 24), (0.5, 8), (0.97, 24)] {
+            for (n, (share, most)) in
+                [(1.0, 1), (1.0, 7), (0.0, 8), (0.0, 24), (0.5, 8), (0.97, 24)].into_iter().enumerate()
+            {
                 for striping in ["CWDP", "dynamic"] {
                     let mut config = one_plane(policy, kind, 20, 12);
                     config.geometry.planes_per_die = 2;
+                    config.gc.types_ahead = n % 2 == 0;
                     config.scheme.striping = striping.into();
                     config.wear.static_gap = if striping == "dynamic" { 3 } else { 0 };
                     let config = fullest(config);

@@ -12,8 +12,12 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
 #[test]
 fn policies_come_out_in_the_papers_order() {
     let scale = setting("NANDLE_SCALE", 128);
-    let plan =
-        Plan { scale, op_ratio: setting("NANDLE_OP", if scale > 32 { 0.8 } else { 0.15 }), ..Plan::quick() };
+    let plan = Plan {
+        scale,
+        op_ratio: setting("NANDLE_OP", if scale > 32 { 0.8 } else { 0.15 }),
+        ahead: setting("NANDLE_AHEAD", true),
+        ..Plan::quick()
+    };
     let only: String = setting("NANDLE_ONLY", String::new());
     let mut pages = Vec::new();
     let mut outcomes: Vec<Outcome> = Vec::new();

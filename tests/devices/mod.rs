@@ -165,7 +165,17 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
         ("size-based, MLC, buffer", device(SizeBased, CellKind::Mlc, &|c| c.buffer.bytes = 32 << 10)),
         ("size-based, QLC, wear levelling", device(SizeBased, CellKind::Qlc, &levelled)),
         ("papa, TLC, 4 KiB sectors", device(Papa, CellKind::Tlc, &large_sectors)),
-        ("papa, TLC, smallest spare", device(Papa, CellKind::Tlc, &|c| c.op_ratio = 0.4118)),
+        (
+            "papa, TLC, smallest spare, emergencies only",
+            device(Papa, CellKind::Tlc, &|c| {
+                c.op_ratio = 0.4118;
+                c.gc.types_ahead = false;
+            }),
+        ),
+        (
+            "size-based, TLC, emergencies only",
+            device(SizeBased, CellKind::Tlc, &|c| c.gc.types_ahead = false),
+        ),
         (
             "papa, TLC, buffer, tiny mapping cache",
             device(Papa, CellKind::Tlc, &|c| {

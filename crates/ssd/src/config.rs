@@ -101,11 +101,22 @@ pub struct GcConfig {
     pub hard: f64,
     /// Copies of one plane under way at a time (1 to 1024).
     pub copies_in_flight: u32,
+    /// Page-type policies: collect in the background when fewer pages of the types that small or
+    /// partial writes need are left than the soft watermark's blocks have; false = only when such a
+    /// write waits for one (PAPA's emergency collection alone).
+    pub types_ahead: bool,
 }
 
 impl Default for GcConfig {
     fn default() -> Self {
-        Self { victim: VictimKind::Greedy, d: 8, soft: 0.0, hard: 0.0, copies_in_flight: 4 }
+        Self {
+            victim: VictimKind::Greedy,
+            d: 8,
+            soft: 0.0,
+            hard: 0.0,
+            copies_in_flight: 4,
+            types_ahead: true,
+        }
     }
 }
 

@@ -339,7 +339,7 @@ impl Flash {
             op,
             OpInfo { request: owner.request.unwrap_or(NONE), release: owner.release, epoch, ..PLAIN },
         );
-        if self.config.scheme.pacing.wants(self.spare(plane), self.layout.soft_blocks) {
+        if self.need(plane).is_some() {
             self.gc_look.push(plane);
         }
         (ppn, op)

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use nandle_ssd::allocation::{AllocationKind, AllocationStats};
-use nandle_ssd::config::{BufferConfig, CellConfig};
+use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig};
 use nandle_ssd::nand::{Cause, CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
@@ -36,6 +36,9 @@ pub struct Plan {
     pub op_ratio: f64,
     /// Bits per cell: the paper's device is TLC.
     pub cell: CellKind,
+    /// Collect ahead of need, or only in emergencies: the paper describes the latter (section V-D) and
+    /// mentions the former (VI-B2).
+    pub ahead: bool,
     /// Seed of workloads and devices.
     pub seed: u64,
 }
@@ -43,7 +46,7 @@ pub struct Plan {
 impl Plan {
     /// A 32nd of the paper's size: minutes instead of hours.
     pub fn quick() -> Self {
-        Self { scale: 32, op_ratio: 0.15, cell: CellKind::Tlc, seed: 1 }
+        Self { scale: 32, op_ratio: 0.15, cell: CellKind::Tlc, ahead: true, seed: 1 }
     }
 
     /// The device of Table II, scaled. Bus and over-provisioning are not published.
@@ -83,7 +86,7 @@ impl Plan {
             },
             buffer: BufferConfig { bytes: if cached { CACHE_BYTES / u64::from(self.scale) } else { 0 } },
             map_cache: Default::default(),
-            gc: Default::default(),
+            gc: GcConfig { types_ahead: self.ahead, ..Default::default() },
             wear: Default::default(),
             queue: Default::default(),
             scheme: nandle_ssd::config::SchemeConfig { allocation: policy, ..Default::default() },
@@ -391,13 +394,13 @@ pub fn claims(pages: &[Pages], outcomes: &[Outcome]) -> Vec<Claim> {
 /// Everything measured, one line a run.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut out = String::from(
-        "workload policy     cache | writes  LSB  CSB  MSB | RMW reads LSB CSB MSB | erases   GC writes | write ms  read ms  RMW ms |   IOPS | stalled | emergency unfinished  backup CSB, MSB\n",
+        "workload policy     cache | writes  LSB  CSB  MSB | RMW reads LSB CSB MSB | erases   GC writes | write ms  read ms  RMW ms |   IOPS | stalled | emergency ahead unfinished  backup CSB, MSB\n",
     );
     for o in outcomes {
         let (w, r) = (o.write_shares(), o.rmw_shares());
         let _ = writeln!(
             out,
-            "{:8} {:10} {:5} | {:7} {:.2} {:.2} {:.2} | {:9} {:.2} {:.2} {:.2} | {:6} {:11} | {:8.3} {:8.3} {:7.3} | {:6.0} | {:6.2}% | {:9} {:10} {:9} {:9}",
+            "{:8} {:10} {:5} | {:7} {:.2} {:.2} {:.2} | {:9} {:.2} {:.2} {:.2} | {:6} {:11} | {:8.3} {:8.3} {:7.3} | {:6.0} | {:6.2}% | {:9} {:5} {:10} {:9} {:9}",
             o.workload,
             o.policy.name(),
             if o.cached { "on" } else { "off" },
@@ -417,6 +420,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
             o.iops,
             o.stalled_ns as f64 / o.elapsed_ns.max(1) as f64 * 100.0,
             o.allocation.emergency_gcs,
+            o.allocation.proactive_gcs,
             o.allocation.unfinished_victims,
             o.allocation.backup_csb,
             o.allocation.backup_msb,

@@ -114,6 +114,20 @@ impl Begun {
         self.collectable(plane, blocks) / self.pages_per_block
     }
 
+    /// Whether fewer pages of the types `kinds` are left to the shared group than `blocks_worth` blocks
+    /// have.
+    #[inline]
+    pub(super) fn short_of(
+        &self,
+        plane: u32,
+        kinds: Range<usize>,
+        blocks_worth: u32,
+        blocks: &Blocks,
+    ) -> bool {
+        let fresh: u32 = self.types[kinds.clone()].iter().sum();
+        self.left(plane, Role::Gc, kinds) + blocks.free(plane) * fresh < blocks_worth * fresh
+    }
+
     /// Fresh blocks that `role` may open.
     #[inline]
     fn openable(&self, plane: u32, role: Role, blocks: &Blocks) -> u32 {

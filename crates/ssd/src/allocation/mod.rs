@@ -36,6 +36,8 @@ impl AllocationKind {
 pub struct AllocationStats {
     /// Collections begun only because a host write found no page of its type.
     pub emergency_gcs: u64,
+    /// Collections begun only because pages of the type that some host writes need were running out.
+    pub proactive_gcs: u64,
     /// Victims that were not full: their unwritten pages went unused.
     pub unfinished_victims: u64,
     /// Partial host writes that took a CSB page (QLC: MSB) because no LSB page was left.
@@ -214,6 +216,16 @@ impl Allocation {
     #[inline]
     pub(crate) fn spare(&self, plane: u32, blocks: &Blocks) -> u32 {
         self.begun().map_or_else(|| blocks.free(plane), |begun| begun.spare(plane, blocks))
+    }
+    /// Whether the pages that the most particular host writes can take run out: fewer are left in
+    /// `plane` than `soft` blocks have.
+    #[inline]
+    pub(crate) fn runs_short(&self, plane: u32, soft: u32, blocks: &Blocks) -> bool {
+        match self {
+            Self::Strict(_) | Self::LsbFirst(_) => false,
+            Self::SizeBased(p) => p.begun.short_of(plane, size_based::SMALL, soft, blocks),
+            Self::Papa(p) => p.begun.short_of(plane, p.partial(), soft, blocks),
+        }
     }
     /// Whether host writes may lack a page of their type while others are left.
     #[inline]

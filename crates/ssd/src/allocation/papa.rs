@@ -56,7 +56,13 @@ impl Papa {
     #[inline]
     pub(super) fn kinds(&self, role: Role, class: PageClass) -> Range<usize> {
         let partial = !class.full && matches!(role, Role::Host(_));
-        0..if partial { self.slowest } else { self.begun.bits() }
+        if partial { self.partial() } else { 0..self.begun.bits() }
+    }
+
+    /// The page types that a partial write may get.
+    #[inline]
+    pub(super) fn partial(&self) -> Range<usize> {
+        0..self.slowest
     }
 
     #[inline]

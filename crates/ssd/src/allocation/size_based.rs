@@ -22,6 +22,9 @@ use nandle_random::Stream;
 use super::{PageClass, Role, begun::Begun};
 use crate::blocks::Blocks;
 
+/// What small requests get.
+pub(super) const SMALL: Range<usize> = 0..1;
+
 /// The half-written blocks and the coin.
 #[derive(Clone, Debug)]
 pub struct SizeBased {
@@ -38,7 +41,7 @@ impl SizeBased {
     #[inline]
     pub(super) fn kinds(&self, role: Role, class: PageClass) -> Range<usize> {
         let small = class.alone && matches!(role, Role::Host(_));
-        0..if small { 1 } else { self.begun.bits() }
+        if small { SMALL } else { 0..self.begun.bits() }
     }
 
     #[inline]
@@ -50,7 +53,7 @@ impl SizeBased {
         array: &Array,
         blocks: &mut Blocks,
     ) -> Option<Ppn> {
-        let small = self.kinds(role, class).end == 1;
+        let small = self.kinds(role, class) == SMALL;
         let (begun, draw) = (&mut self.begun, &mut self.draw);
         let slow = 1..begun.bits();
         if role == Role::Wear {
