@@ -1,6 +1,7 @@
 //! What a device is: every setting, its unit, its default and its range.
 
 use nandle_nand::{CellKind, Geometry, NandConfig, ProgramOrder, Timing};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::AllocationKind;
@@ -11,7 +12,7 @@ use crate::streams::StreamsKind;
 use crate::victim::VictimKind;
 
 /// A device: flash, firmware and scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
     /// Short name.
@@ -53,7 +54,7 @@ pub struct DeviceConfig {
 }
 
 /// `[cell]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CellConfig {
     /// Bits per cell.
@@ -71,7 +72,7 @@ impl Default for CellConfig {
 }
 
 /// `[buffer]`: volatile RAM for writes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferConfig {
     /// Capacity in bytes, counted in whole sectors; 0 = no buffer.
@@ -79,7 +80,7 @@ pub struct BufferConfig {
 }
 
 /// `[map_cache]`: how much of the mapping table stays in RAM.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MapCacheConfig {
     /// Capacity in bytes, counted in whole translation pages; 0 = the whole table is in RAM.
@@ -87,7 +88,7 @@ pub struct MapCacheConfig {
 }
 
 /// `[gc]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GcConfig {
     /// Which block is collected.
@@ -121,7 +122,7 @@ impl Default for GcConfig {
 }
 
 /// `[wear]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WearConfig {
     /// Take the least worn free block first (dynamic wear levelling); false = oldest first.
@@ -139,7 +140,7 @@ impl Default for WearConfig {
 }
 
 /// `[queue]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
     /// Requests that the device works on at a time (1 to 65536); further ones wait in the host.
@@ -153,7 +154,7 @@ impl Default for QueueConfig {
 }
 
 /// `[scheme]`: one policy per question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SchemeConfig {
     /// What waits in RAM and what leaves first.
@@ -185,7 +186,7 @@ impl Default for SchemeConfig {
 }
 
 /// `[precondition]`: the state before the first request, reached in no simulated time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Precondition {
     /// Share of the physical pages that are programmed (valid or not).

@@ -724,58 +724,70 @@ impl Flash {
         self.geometry().page_bytes / RECORD_BYTES
     }
 
-    /// Writes all pending records; with `plane`, into that plane's collection blocks, where there is
-    /// always room. What finds no room stays pending.
+    /// Writes all pending records, or the whole log anew if that halves it. With `plane`, a block of
+    /// that plane is about to be erased: its collection blocks serve if there is no other room.
+    /// What finds no room stays pending.
     pub(crate) fn write_log(&mut self, plane: Option<u32>) {
-        if plane.is_none() && self.rewrite_log() {
+        if self.rewrite_log(plane) {
             return;
         }
         let page_bytes = self.geometry().page_bytes;
         let per_page = self.records_per_page() as usize;
         while !self.log.pending.is_empty() {
+            let Some(place) = self.log_place(plane, 1) else { return };
             let count = per_page.min(self.log.pending.len());
             let page = write_pages(&self.log.pending[..count], page_bytes).swap_remove(0);
-            if self.write_log_page(plane, page).is_none() {
-                return;
-            }
+            self.write_log_page(place, page);
             self.log.pending.drain(..count);
         }
     }
 
-    fn write_log_page(&mut self, plane: Option<u32>, bytes: Vec<u8>) -> Option<OpId> {
+    /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
+    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<u32>> {
         let class = PageClass::SYSTEM;
-        let (to, role) = match plane {
-            Some(plane) => (self.room(plane, Role::Gc, class) > 0).then_some((plane, Role::Gc))?,
-            None => (self.choose_plane(self.log.next_page, Role::System, class)?, Role::System),
+        let planes = self.geometry().planes();
+        // Consecutive log pages go round the planes.
+        let usual = if pages == 1 {
+            self.has_room(self.log.next_page, Role::System, class, 1)
+        } else {
+            (0..planes).all(|p| self.room(p, Role::System, class) >= pages.div_ceil(planes))
         };
+        if usual {
+            return Some(None);
+        }
+        plane.filter(|&plane| self.room(plane, Role::Gc, class) >= pages).map(Some)
+    }
+
+    fn write_log_page(&mut self, place: Option<u32>, bytes: Vec<u8>) -> OpId {
         let number = self.log.next_page;
         self.log.next_page += 1;
-        let (ppn, op) = self.append_system(to, role, PageUse::Meta, number, Cause::Meta);
+        let (plane, role) = match place {
+            Some(plane) => (plane, Role::Gc),
+            None => {
+                let plane = self.choose_plane(number, Role::System, PageClass::SYSTEM);
+                (plane.expect("room was checked"), Role::System)
+            }
+        };
+        let (ppn, op) = self.append_system(plane, role, PageUse::Meta, number, Cause::Meta);
         self.nand.array_mut().set_note(ppn, bytes.into());
         self.log.pages.push((number, ppn));
-        Some(op)
+        op
     }
 
     /// Writes the whole set of trims anew if that halves the log; the old pages die.
-    fn rewrite_log(&mut self) -> bool {
+    fn rewrite_log(&mut self, plane: Option<u32>) -> bool {
         let per_page = self.records_per_page() as usize;
         let windows = self.layout.logical_sectors.div_ceil(sectors_per_bitmap(self.geometry().page_bytes));
         let least = self.log.range_count().div_ceil(per_page).min(windows as usize + 1);
-        if self.log.pages.len() < 2 * least.max(2) {
+        if self.log.pages.len() < 2 * least.max(1) {
             return false;
         }
         self.prune_log();
         let pages = self.whole_log();
-        let wanted = pages.len() as u32 + 1;
-        if !self.has_room_everywhere(wanted) {
-            return false;
-        }
+        let Some(place) = self.log_place(plane, pages.len() as u32) else { return false };
         let old = std::mem::take(&mut self.log.pages);
         self.log.pending.clear();
-        let programs: Vec<OpId> = pages
-            .into_iter()
-            .map(|page| self.write_log_page(None, page).expect("room was checked"))
-            .collect();
+        let programs: Vec<OpId> = pages.into_iter().map(|page| self.write_log_page(place, page)).collect();
         for (_, ppn) in old {
             // Programs of one log are not ordered among each other: all are waited for.
             for &op in &programs {
@@ -825,11 +837,6 @@ impl Flash {
                 (lsn.max(lpn * spp) - lpn * spp, (lsn + sectors).min((lpn + 1) * spp) - lpn * spp);
             self.stored(lpn as u32, run_mask(from as u32, (to - from) as u32)) != 0
         })
-    }
-
-    /// Whether every plane takes `pages` system pages.
-    fn has_room_everywhere(&self, pages: u32) -> bool {
-        (0..self.geometry().planes()).all(|p| self.room(p, Role::System, PageClass::SYSTEM) >= pages)
     }
 
     /// Forgets trims of sectors whose newer data is on flash.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use nandle_nand::{Cause, Done, Kind, Nand, OpId, Silicon, Time};
+use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
 use crate::allocation::PageClass;
@@ -199,6 +199,15 @@ impl Ssd {
     /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.flash.stats
+    }
+    /// Flash operations by cause and page type.
+    pub fn counters(&self) -> &Counters {
+        self.flash.nand.counters()
+    }
+    /// All counters count from zero again: a preparation is over and the measured part begins.
+    pub fn reset_counters(&mut self) {
+        self.flash.stats = Stats::default();
+        self.flash.nand.reset_counters();
     }
     /// Flash, map and blocks, to look at.
     pub fn flash(&self) -> &Flash {
