@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
+use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::victim::VictimKind;
@@ -46,7 +47,7 @@ prop_compose! {
         planes in 1..3_u32, dies in 1..3_u32, sectors in prop::sample::select(vec![1_u32, 2, 4, 8, 13, 64]),
         pages in 3..9_u32, blocks in 10..14_u32,
         cell in prop::sample::select(vec![CellKind::Slc, CellKind::Mlc, CellKind::Tlc, CellKind::Qlc]),
-        relaxed in any::<bool>(),
+        relaxed in any::<bool>(), policy in 0..AllocationKind::ALL.len(),
         buffer in prop::sample::select(vec![0_u64, 1, 3, 9]), fifo in any::<bool>(),
         cache in prop::bool::weighted(0.3),
         victim in prop::sample::select(vec![VictimKind::Greedy, VictimKind::CostBenefit, VictimKind::DChoices, VictimKind::Fifo]),
@@ -64,6 +65,9 @@ prop_compose! {
         c.geometry.blocks_per_plane = blocks;
         c.cell.kind = cell;
         c.cell.program_order = if relaxed { ProgramOrder::Relaxed } else { ProgramOrder::Strict };
+        if relaxed && cell != CellKind::Slc {
+            c.scheme.allocation = AllocationKind::ALL[policy].0;
+        }
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes);
         c.scheme.buffer = if fifo && buffer > 0 { BufferKind::Fifo } else { BufferKind::Lru };
         c.map_cache.bytes = if cache { 2 * u64::from(c.geometry.page_bytes) } else { 0 };

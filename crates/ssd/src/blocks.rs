@@ -41,6 +41,10 @@ struct Info {
     state: State,
     /// Pages of it were trimmed since the metadata log was last written.
     trimmed: bool,
+    /// Half-written, and in a bucket of `begun`.
+    listed: bool,
+    /// Dead pages, while it is listed.
+    dead: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +55,8 @@ struct Plane {
     tails: Vec<u32>,
     /// Bit n: bucket n is not empty.
     filled: Vec<u64>,
+    /// First half-written block per count of dead pages; empty until a policy lists one.
+    begun: Vec<u32>,
     closed: Vec<Block>,
     oldest: u32,
     youngest: u32,
@@ -85,12 +91,15 @@ impl Blocks {
             place: NONE,
             state: State::Bad,
             trimmed: false,
+            listed: false,
+            dead: 0,
         };
         let plane = Plane {
             free: BTreeSet::new(),
             heads: vec![NONE; ppb as usize + 1],
             tails: vec![NONE; ppb as usize + 1],
             filled: vec![0; (ppb as usize + 1).div_ceil(64)],
+            begun: Vec::new(),
             closed: Vec::new(),
             oldest: NONE,
             youngest: NONE,
@@ -288,7 +297,52 @@ impl Blocks {
         info.last_invalidated = now;
         if closed {
             self.link(block);
+        } else if self.info[block.0 as usize].listed {
+            let dead = self.info[block.0 as usize].dead + 1;
+            self.unlist_begun(block);
+            self.list_begun(block, dead);
         }
+    }
+
+    /// An open block with `dead` dead pages may be chosen by collection before it is full.
+    pub(crate) fn list_begun(&mut self, block: Block, dead: u32) {
+        let buckets = self.geometry.pages_per_block as usize + 1;
+        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        plane.begun.resize(buckets, NONE);
+        let head = std::mem::replace(&mut plane.begun[dead as usize], block.0);
+        if head != NONE {
+            self.info[head as usize].prev = block.0;
+        }
+        let info = &mut self.info[block.0 as usize];
+        debug_assert!(info.state == State::Open && !info.listed);
+        (info.listed, info.dead, info.prev, info.next) = (true, dead, NONE, head);
+    }
+
+    /// ... and now it may not.
+    pub(crate) fn unlist_begun(&mut self, block: Block) {
+        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        let Info { dead, prev, next, .. } = self.info[block.0 as usize];
+        debug_assert!(self.info[block.0 as usize].listed);
+        match prev {
+            NONE => plane.begun[dead as usize] = next,
+            prev => self.info[prev as usize].next = next,
+        }
+        if next != NONE {
+            self.info[next as usize].prev = prev;
+        }
+        self.info[block.0 as usize].listed = false;
+    }
+
+    /// The half-written blocks of `plane` that may be collected, most dead pages first.
+    pub(crate) fn begun_by_dead(&self, plane: u32) -> impl Iterator<Item = (u32, Block)> + '_ {
+        let heads = &self.planes[plane as usize].begun;
+        heads.iter().enumerate().rev().flat_map(|(dead, &head)| {
+            std::iter::successors((head != NONE).then_some(head), |&b| {
+                let next = self.info[b as usize].next;
+                (next != NONE).then_some(next)
+            })
+            .map(move |block| (dead as u32, Block(block)))
+        })
     }
 
     /// The first live page of `block` at or after `page`.

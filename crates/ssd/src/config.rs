@@ -102,11 +102,22 @@ pub struct GcConfig {
     pub hard: f64,
     /// Copies of one plane under way at a time (1 to 1024).
     pub copies_in_flight: u32,
+    /// Page-type policies: collect in the background when fewer pages of the types that small or
+    /// partial writes need are left than the soft watermark's blocks have; false = only when such a
+    /// write waits for one (PAPA's emergency collection alone).
+    pub types_ahead: bool,
 }
 
 impl Default for GcConfig {
     fn default() -> Self {
-        Self { victim: VictimKind::Greedy, d: 8, soft: 0.0, hard: 0.0, copies_in_flight: 4 }
+        Self {
+            victim: VictimKind::Greedy,
+            d: 8,
+            soft: 0.0,
+            hard: 0.0,
+            copies_in_flight: 4,
+            types_ahead: true,
+        }
     }
 }
 
@@ -285,6 +296,15 @@ impl DeviceConfig {
             return Err(ConfigError::new("op_ratio", self.op_ratio, "(raw - logical) / logical, 0 to 1000"));
         }
         crate::striping::Striping::new(&self.scheme.striping, g)?;
+        let allocation = self.scheme.allocation;
+        if allocation.chooses_types() && self.cell.kind == CellKind::Slc {
+            let expected = format!("mlc, tlc or qlc for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.kind", "slc", expected));
+        }
+        if allocation.chooses_types() && self.cell.program_order == ProgramOrder::Strict {
+            let expected = format!("relaxed for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.program_order", "strict", expected));
+        }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }

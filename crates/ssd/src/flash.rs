@@ -124,8 +124,10 @@ impl Flash {
             blocks: Blocks::new(g, config.wear.dynamic),
             allocation: Allocation::new(
                 config.scheme.allocation,
-                g.planes(),
+                nand.array(),
                 config.scheme.streams.host_streams(),
+                layout.hard_blocks,
+                seed,
             ),
             map,
             log: MetaLog::default(),
@@ -195,10 +197,23 @@ impl Flash {
     /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
     pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
-        let left = self.allocation.left(plane, role, class, self.nand.array());
-        let reserve = if role.may_use_reserve() { 0 } else { self.layout.hard_blocks };
-        let blocks = self.blocks.free(plane).saturating_sub(reserve);
-        left + blocks * self.geometry().pages_per_block
+        self.allocation.room(plane, role, class, self.nand.array(), &self.blocks)
+    }
+
+    /// A write waits for a page of its class: planes that lack one are collected although others are
+    /// left.
+    pub(crate) fn call_for(&mut self, lpn: u32, role: Role, class: PageClass, pages: u32) {
+        if !self.allocation.chooses_types() || self.has_room(lpn, role, class, pages) {
+            return;
+        }
+        let planes = match &self.striping {
+            Striping::Static(order) => order.plane(lpn)..order.plane(lpn) + 1,
+            Striping::Dynamic(_) => 0..self.geometry().planes(),
+        };
+        for plane in planes {
+            self.jobs[plane as usize].called = true;
+            self.gc_look.push(plane);
+        }
     }
 
     /// Whether `pages` writes of `lpn` by `role` find a plane.
@@ -307,10 +322,10 @@ impl Flash {
         extents.each(self.spp, |e| sectors += u32::from(e.sectors));
         let ppn = self
             .allocation
-            .take(plane, role, class, self.nand.array(), &mut self.blocks)
+            .take(plane, role, class, self.nand.array(), &mut self.blocks, &mut self.stats.allocation)
             .expect("room was checked");
         let background = matches!(role, Role::Gc | Role::Wear) && !self.urgent(plane);
-        let oob = Oob { kind, stream: role.number(), extents };
+        let oob = Oob { kind, stream: class.label(role), extents };
         let op = self.nand.program(ppn, &oob, cause, background, after);
         self.blocks.set_live(ppn);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
@@ -324,7 +339,7 @@ impl Flash {
             op,
             OpInfo { request: owner.request.unwrap_or(NONE), release: owner.release, epoch, ..PLAIN },
         );
-        if self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks) {
+        if self.need(plane).is_some() {
             self.gc_look.push(plane);
         }
         (ppn, op)
@@ -342,7 +357,13 @@ impl Flash {
     /// Whether collection of `plane` is what host writes wait for.
     #[inline]
     pub(crate) fn urgent(&self, plane: u32) -> bool {
-        self.blocks.free(plane) <= self.layout.hard_blocks
+        self.jobs[plane as usize].called || self.spare(plane) <= self.layout.hard_blocks
+    }
+
+    /// Blocks' worth of pages that collection can write in `plane`.
+    #[inline]
+    pub(crate) fn spare(&self, plane: u32) -> u32 {
+        self.allocation.spare(plane, &self.blocks)
     }
 
     /// Sectors of a host write have been programmed.
@@ -510,7 +531,7 @@ impl Flash {
         {
             // One logical page, all of it live: the word moves.
             let extents = Extents::Home { lpn, start, len };
-            let class = PageClass { full: u32::from(len) == self.spp, alone: true };
+            let class = PageClass::of_label(oob.stream);
             let page = Page { plane, role, class, kind, extents, cause, owner: Owner::default() };
             let (to, op) = self.append(&page, &[read]);
             self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
@@ -534,7 +555,7 @@ impl Flash {
                 });
             }
         }
-        let class = PageClass { full: false, alone: true };
+        let class = PageClass::of_label(oob.stream);
         let shape = compact(&extents, self.spp);
         let page = Page { plane, role, class, kind, extents: shape, cause, owner: Owner::default() };
         let (to, op) = self.append(&page, &[read]);
@@ -876,6 +897,9 @@ impl Flash {
             && self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
         {
             self.blocks.close(block, self.nand.now());
+            self.gc_look.push(self.geometry().plane_of(block));
+        } else if self.jobs[self.geometry().plane_of(block) as usize].called {
+            // A half-written block without programs under way may be collected.
             self.gc_look.push(self.geometry().plane_of(block));
         }
     }

@@ -75,9 +75,16 @@ impl Flash {
         let role = Role::Host(0);
         let ppn = self
             .allocation
-            .take(plane, role, PageClass::SYSTEM, self.nand.array(), &mut self.blocks)
+            .take(
+                plane,
+                role,
+                PageClass::SYSTEM,
+                self.nand.array(),
+                &mut self.blocks,
+                &mut self.stats.allocation,
+            )
             .expect("the shares were validated");
-        self.nand.array_mut().program(ppn, &Oob { kind, stream: role.number(), extents });
+        self.nand.array_mut().program(ppn, &Oob { kind, stream: PageClass::SYSTEM.label(role), extents });
         if self.nand.array().unit() > 0 {
             let zeros = vec![0; self.nand.array().unit() * self.spp as usize];
             self.nand.array_mut().fill(ppn, 0, &zeros);
@@ -96,6 +103,7 @@ impl Flash {
     /// says so itself, each live page has an owner, each block is in one state.
     pub(crate) fn check(&self) {
         self.blocks.check();
+        self.allocation.check(self.nand.array(), &self.blocks);
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

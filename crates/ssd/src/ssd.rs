@@ -459,6 +459,13 @@ impl Ssd {
         self.flash.has_room(lpn, role, PageClass { full, alone }, pages)
     }
 
+    /// `parts` writes of `lpn` wait for pages of their class.
+    fn call_for(&mut self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) {
+        let role = self.flash.host_role(lpn, stream);
+        let pages = parts * self.mapping.pages_per_part();
+        self.flash.call_for(lpn, role, PageClass { full, alone }, pages);
+    }
+
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
@@ -480,11 +487,13 @@ impl Ssd {
                 pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
             };
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let loads: SmallVec<[Option<OpId>; 2]> =
                 pieces.iter().map(|&(lpn, _)| self.flash.look_up(lpn)).collect();
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let data = std::mem::take(&mut self.requests[slot as usize].data);
@@ -589,6 +598,15 @@ impl Ssd {
         None
     }
 
+    fn call_for_entries(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            let Some(buffer) = &self.buffer else { return };
+            let entry = *buffer.entry(slot);
+            let full = entry.mask == self.flash.full_mask();
+            self.call_for(entry.lpn, entry.stream, full, true, slots.len() as u32);
+        }
+    }
+
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -605,6 +623,7 @@ impl Ssd {
             slots.truncate(1);
         }
         if slots.is_empty() || !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
@@ -613,6 +632,7 @@ impl Ssd {
             loads.push(self.flash.look_up(buffer.entry(slot).lpn));
         }
         if !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let Some(buffer) = &mut self.buffer else { return false };

@@ -53,6 +53,8 @@ pub struct Stats {
     pub foreground_ns: u64,
     /// Victims by live pages when chosen, in twentieths of a block (the last = fully valid).
     pub victim_valid: [u64; 21],
+    /// What the page-type policy had to resort to.
+    pub allocation: crate::allocation::AllocationStats,
     /// Sectors copied between pages in RAM, by check of the contents.
     pub trim_records: u64,
 }
