@@ -98,6 +98,12 @@ impl Allocation {
             Self::Strict(strict) => strict.take(plane, role, array, blocks),
         }
     }
+    /// The page that [`Allocation::take`] would give, if it would not open a block.
+    pub(crate) fn peek(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> Option<Ppn> {
+        match self {
+            Self::Strict(strict) => strict.peek(plane, role, array),
+        }
+    }
     /// Pages of `class` that `role` can write in `plane` before it needs a fresh block.
     #[inline]
     pub(crate) fn left(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> u32 {
