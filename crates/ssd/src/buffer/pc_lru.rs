@@ -11,6 +11,7 @@
 //! - `when`: WAFLASH passes over partial pages under congestion, the poster's code always.
 //! - `search_window`: a full page further from the tail than this is left alone. No full page: the tail.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Buffer, Entry, Victims};
@@ -63,10 +64,11 @@ crate::catalog! {
 }
 
 /// `[scheme.pc_lru]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PcLruConfig {
     /// Where partial pages go that were passed over: "stay", "head" or "at(n)".
+    #[schemars(with = "String")]
     pub insert: Insert,
     /// Entries from the tail among which a full page is looked for; 0 = all.
     pub search_window: u32,

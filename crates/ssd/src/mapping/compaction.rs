@@ -13,6 +13,7 @@
 //! as the paper does when compacted sectors are overwritten.
 
 use nandle_nand::{Cause, Extent, Extents, OpId, PageUse};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -40,7 +41,7 @@ crate::catalog! {
 }
 
 /// `[scheme.compacted]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompactedConfig {
     /// Logical pages of a region; only pages of one region are compacted (2 to 65536).

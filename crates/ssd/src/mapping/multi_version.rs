@@ -31,6 +31,7 @@
 //!   cached with its mapping entry.
 
 use nandle_nand::{Cause, Extent, Extents, Geometry, OpId, PageUse, Ppn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -52,7 +53,7 @@ crate::catalog! {
 }
 
 /// `[scheme.multi_version]`
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiVersionConfig {
     /// Physical pages that a logical page may consist of (2 to 8).
