@@ -110,7 +110,7 @@ impl Reading {
             format: self.format,
             time_unit: self.time_unit,
             volume: self.volume.clone(),
-            action: self.action.unwrap_or(plain.action),
+            action: self.action.or(plain.action),
             regex: self.regex.as_deref().map(RegexFormat::new),
             ..plain
         }

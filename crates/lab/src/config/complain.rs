@@ -7,13 +7,13 @@ use toml::de::{DeTable, DeValue};
 /// `; did you mean ...?` if a candidate is near, else nothing.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let name = name.to_lowercase();
-    let best = candidates
-        .map(|c| (strsim::jaro_winkler(&name, &c.to_lowercase()), c))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match best {
-        Some((likeness, candidate)) if likeness > 0.75 => format!(", did you mean {candidate:?}?"),
-        _ => String::new(),
-    }
+    // Slips of the finger first (letters swapped, missing, doubled), then abbreviations.
+    let slips = |c: &str| strsim::osa_distance(&name, &c.to_lowercase());
+    let likeness = |c: &str| strsim::jaro_winkler(&name, &c.to_lowercase());
+    let near = candidates
+        .filter(|c| slips(c) <= 1 + name.len() / 4 || likeness(c) > 0.85)
+        .min_by(|a, b| slips(a).cmp(&slips(b)).then(likeness(b).total_cmp(&likeness(a))));
+    near.map_or_else(String::new, |candidate| format!(", did you mean {candidate:?}?"))
 }
 
 /// A file that cannot be parsed, or does not fit the fields of a device.

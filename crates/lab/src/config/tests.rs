@@ -42,6 +42,19 @@ fn every_preset_stands_and_says_what_it_is() {
 }
 
 #[test]
+fn the_largest_drives_start_at_once() {
+    for name in ["modern-tlc-16tb", "modern-qlc-16tb"] {
+        let drive = Wanted { device: name, ..Wanted::default() }.load().expect("a preset");
+        let before = crate::resources::thread_cpu();
+        let ssd = nandle_ssd::Ssd::new(&drive.config, 0, 1).expect("it starts");
+        let took = crate::resources::thread_cpu() - before;
+        assert!(ssd.layout().logical_bytes > 15_000_000_000_000);
+        // Well below a second on a quiet machine.
+        assert!(took.as_secs_f64() < 3.0, "{name} took {took:?}");
+    }
+}
+
+#[test]
 fn a_resolved_file_gives_the_same_device() {
     for preset in PRESETS {
         let drive = preset.load().expect("a preset");
@@ -87,12 +100,12 @@ fn complaints_name_place_field_value_and_range() {
 #[test]
 fn overrides_take_toml_values_bare_words_and_sizes() {
     let sets =
-        ["buffer.bytes=64KiB", "scheme.striping=dynamic", "timing.bus_mb_s=333", "gc.soft=0.2", "name=x y"];
+        ["buffer.bytes=64KiB", "scheme.striping=dynamic", "timing.bus_mb_s=333", "gc.soft=0.1", "name=x y"];
     let config = load(SMALL, Some("fifo"), &sets).expect("a device").config;
     assert_eq!(config.buffer.bytes, 64 << 10);
     assert_eq!(config.scheme.striping, "dynamic");
     assert_eq!((config.timing.bus_mb_s, config.timing.transfer_ns_per_page), (Some(333.0), None));
-    assert_eq!(config.gc.soft, 0.2);
+    assert_eq!(config.gc.soft, 0.1);
     assert_eq!(config.name, "x y");
     assert_eq!(config.scheme.buffer.name(), "fifo");
     let text = SMALL.replace("op_ratio = 0.6", "");

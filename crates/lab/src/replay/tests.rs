@@ -48,7 +48,8 @@ fn outcome(
     let drive = check(config.clone()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     match r.run(vec![(Phase::new(how, List(requests)), address)]) {
         Ok(_) => {
@@ -131,7 +132,8 @@ fn a_failing_source_ends_the_run_with_its_message() {
     let drive = check(config()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     let phase = Phase::new(Replay::Closed { iodepth: 4 }, Broken);
     let error = r.run(vec![(phase, address)]).expect_err("the source's");
@@ -143,7 +145,8 @@ fn phases_follow_each_other_and_only_the_last_is_measured() {
     let drive = check(config()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut |_| {} });
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     let how = Replay::Closed { iodepth: 4 };
     let fill = Phase::new(how, List((0..100).map(|i| write(0, i)).collect()));
