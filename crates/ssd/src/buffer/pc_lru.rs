@@ -207,7 +207,7 @@ mod tests {
                         }
                         _ => {
                             let salt = draw.word();
-                            let busy = |lpn: u32| nandle_random::mix(u64::from(lpn) ^ salt) % 3 > 0;
+                            let busy = |lpn: u32| nandle_random::mix(u64::from(lpn) ^ salt) & 3 > 0;
                             let tail = model.list.first().map(|e| e.0);
                             let expected = model.victim(&busy);
                             let chosen = victims(&mut buffer, |e| busy(e.lpn)).first().copied();
