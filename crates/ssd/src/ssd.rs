@@ -427,6 +427,9 @@ impl Ssd {
                 self.release(slot);
             }
         }
+        if blocked == Some(Blocked::Flash) {
+            self.flash.look_everywhere();
+        }
         let now = self.now();
         let note = |since: &mut Option<Time>, is: bool, sum: &mut u64| match (*since, is) {
             (None, true) => *since = Some(now),
