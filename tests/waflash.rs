@@ -149,6 +149,33 @@ fn a_device_full_of_versions_goes_on() {
     }
 }
 
+/// With dynamic striping a plane can be full of live pages, and find garbage later that writes to other
+/// planes left there.
+#[test]
+fn full_devices_with_dynamic_striping_go_on() {
+    for seed in 0..2 {
+        let mut config = devices::base();
+        config.geometry.blocks_per_plane = 16;
+        config.buffer.bytes = 16 << 10;
+        config.scheme.buffer = BufferKind::PcLru;
+        config.scheme.mapping = MappingKind::MultiVersion;
+        config.scheme.multi_version.version_budget = 1.0;
+        config.scheme.multi_version.table_share = 1.0;
+        config.scheme.striping = "dynamic".into();
+        let mut ssd = Ssd::new(&least(config), 0, 1).expect("a valid device");
+        let pages = ssd.layout().logical_sectors / 8;
+        let mut draw = Stream::new(seed, "full of versions");
+        closed(&mut ssd, 8, 20_000, |n| {
+            if n < pages {
+                return (Op::Write, n * 8, 8);
+            }
+            let length = 1 + draw.below(7);
+            (Op::Write, draw.below(pages) * 8 + draw.below(9 - length), length)
+        });
+        ssd.check();
+    }
+}
+
 /// One die of one plane, no buffer.
 fn single() -> DeviceConfig {
     let mut config = devices::base();
