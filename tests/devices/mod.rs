@@ -2,7 +2,10 @@
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::buffer::BufferKind;
+use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
+use nandle_ssd::mapping::MappingKind;
+use nandle_ssd::mapping::multi_version::PointerKind;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::victim::VictimKind;
 
@@ -124,6 +127,57 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.wear.factory_bad = 0.1;
                 c.gc.soft = 0.2;
                 c.op_ratio = 1.3;
+            }),
+        ),
+        (
+            "waflash",
+            with(&|c| {
+                c.buffer.bytes = 48 << 10;
+                c.scheme.buffer = BufferKind::PcLru;
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "waflash, 4 KiB sectors, dynamic, mapping cache, three versions",
+            with(&|c| {
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.buffer.bytes = 256 << 10;
+                c.map_cache.bytes = 32768;
+                c.scheme.buffer = BufferKind::PcLru;
+                c.scheme.pc_lru.insert = Insert::At(5);
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.multi_version.max_versions = 3;
+                c.scheme.striping = "dynamic".into();
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "mca, multi-version, direct pointers, wear levelling",
+            with(&|c| {
+                c.buffer.bytes = 32 << 10;
+                c.scheme.buffer = BufferKind::Mca;
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.multi_version.pointer = PointerKind::Direct;
+                c.scheme.multi_version.version_budget = 1.0;
+                c.scheme.multi_version.idle_merge_after_ns = 1_000_000;
+                c.wear.static_gap = 4;
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "compaction on page mapping",
+            with(&|c| {
+                c.buffer.bytes = 48 << 10;
+                c.scheme.compaction = true;
+                c.scheme.compacted.region_pages = 100;
+                c.op_ratio = 0.9;
+                c.timing.scheduler = Scheduler::HostOverGc;
             }),
         ),
     ]

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use nandle_nand::{Block, Geometry, Ppn};
 
+use crate::extra::Extra;
+
 const NONE: u32 = u32::MAX;
 
 /// Where a block is in its life.
@@ -72,6 +74,8 @@ pub struct Blocks {
     /// Bit per page: holds live data.
     live: Vec<u64>,
     words_per_block: usize,
+    /// Which live pages are more than one per logical page, for schemes that write such pages.
+    extra: Option<Box<Extra>>,
     /// Free pool ordered by wear (true) or by order of freeing.
     by_wear: bool,
     freed: u64,
@@ -110,6 +114,7 @@ impl Blocks {
             planes: vec![plane; geometry.planes() as usize],
             live: vec![0; geometry.block_slots() * words_per_block],
             words_per_block,
+            extra: None,
             by_wear,
             freed: 0,
             geometry: geometry.clone(),
@@ -292,6 +297,9 @@ impl Blocks {
         if closed {
             self.unlink(block);
         }
+        if let Some(extra) = &mut self.extra {
+            extra.unmark(self.geometry.plane_of(block), (word, bit));
+        }
         let info = &mut self.info[block.0 as usize];
         info.valid -= 1;
         info.last_invalidated = now;
@@ -343,6 +351,45 @@ impl Blocks {
             })
             .map(move |block| (dead as u32, Block(block)))
         })
+    }
+
+    /// From now on extra pages are marked and counted.
+    pub(crate) fn track_extra(&mut self) {
+        self.extra = Some(Box::new(Extra::new(self.live.len(), self.geometry.planes())));
+    }
+    pub(crate) fn tracks_extra(&self) -> bool {
+        self.extra.is_some()
+    }
+    /// Live pages of `plane` beyond one per logical page.
+    #[inline]
+    pub fn extra(&self, plane: u32) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.count(plane))
+    }
+    /// Live pages beyond one per logical page.
+    #[inline]
+    pub fn extra_total(&self) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.total())
+    }
+    /// Whether `ppn` is such a page.
+    pub fn is_extra(&self, ppn: Ppn) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.is_marked(self.bit(ppn)))
+    }
+    pub(crate) fn mark_extra(&mut self, ppn: Ppn) {
+        debug_assert!(self.is_live(ppn));
+        let (at, plane) = (self.bit(ppn), self.geometry.plane_of(self.geometry.block_of(ppn)));
+        if let Some(extra) = &mut self.extra {
+            extra.mark(plane, ppn, at);
+        }
+    }
+    pub(crate) fn clear_extra(&mut self, ppn: Ppn) {
+        let (at, plane) = (self.bit(ppn), self.geometry.plane_of(self.geometry.block_of(ppn)));
+        if let Some(extra) = &mut self.extra {
+            extra.unmark(plane, at);
+        }
+    }
+    /// The page of `plane` that has been extra for longest.
+    pub(crate) fn oldest_extra(&mut self, plane: u32) -> Option<Ppn> {
+        self.extra.as_mut()?.oldest(plane)
     }
 
     /// The first live page of `block` at or after `page`.

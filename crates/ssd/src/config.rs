@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
+use crate::buffer::pc_lru::{Insert, PcLruConfig};
 use crate::mapping::MappingKind;
+use crate::mapping::compaction::{CompactedConfig, Packing};
+use crate::mapping::multi_version::MultiVersionConfig;
 use crate::pacing::PacingKind;
 use crate::streams::StreamsKind;
 use crate::victim::VictimKind;
@@ -161,6 +164,8 @@ pub struct SchemeConfig {
     pub buffer: BufferKind,
     /// How a write is placed.
     pub mapping: MappingKind,
+    /// Small partial pages that leave the buffer together share a physical page (WAFLASH).
+    pub compaction: bool,
     /// Which plane a page goes to: a static order over C(hannel) W(ay = chip) D(ie) P(lane), fastest
     /// first, as "CWDP", or "dynamic" (first idle, else least queued).
     pub striping: String,
@@ -170,6 +175,12 @@ pub struct SchemeConfig {
     pub streams: StreamsKind,
     /// When garbage is collected.
     pub pacing: PacingKind,
+    /// Of buffer = "pc-lru".
+    pub pc_lru: PcLruConfig,
+    /// Of mapping = "multi-version"; bounds and merges also of compaction.
+    pub multi_version: MultiVersionConfig,
+    /// Of compaction = true.
+    pub compacted: CompactedConfig,
 }
 
 impl Default for SchemeConfig {
@@ -177,10 +188,14 @@ impl Default for SchemeConfig {
         Self {
             buffer: BufferKind::default(),
             mapping: MappingKind::default(),
+            compaction: false,
             striping: "CWDP".into(),
             allocation: AllocationKind::default(),
             streams: StreamsKind::default(),
             pacing: PacingKind::default(),
+            pc_lru: PcLruConfig::default(),
+            multi_version: MultiVersionConfig::default(),
+            compacted: CompactedConfig::default(),
         }
     }
 }
@@ -238,6 +253,8 @@ pub struct Layout {
     pub entries_per_map_page: u32,
     /// Translation pages of the whole table; 0 if it stays in RAM.
     pub map_pages: u32,
+    /// Blocks of a plane that versions of logical pages may take at the least.
+    pub version_blocks: u32,
     /// Least good blocks of a plane with which all logical pages and the reserve fit.
     pub least_blocks: u32,
 }
@@ -252,6 +269,31 @@ impl DeviceConfig {
             endurance: self.cell.endurance,
             timing: self.timing.clone(),
         }
+    }
+
+    /// Checks the settings of schemes that keep several pages of a logical page; the blocks of a plane
+    /// that are set aside for these.
+    fn validate_versions(&self) -> Result<u32, ConfigError> {
+        let (v, pc_lru) = (&self.scheme.multi_version, &self.scheme.pc_lru);
+        if !(2..=8).contains(&v.max_versions) {
+            return Err(ConfigError::new("scheme.multi_version.max_versions", v.max_versions, "2 to 8"));
+        }
+        for (field, value) in [("version_budget", v.version_budget), ("table_share", v.table_share)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(ConfigError::new(&format!("scheme.multi_version.{field}"), value, "0 to 1"));
+            }
+        }
+        if pc_lru.passes == 0 && matches!(pc_lru.insert, Insert::At(_)) {
+            return Err(ConfigError::new(
+                "scheme.pc_lru.passes",
+                pc_lru.passes,
+                "at least 1 with insert = \"at(n)\"",
+            ));
+        }
+        if self.scheme.compaction {
+            Packing::new(self)?;
+        }
+        Ok(u32::from(self.scheme.compaction || self.scheme.mapping == MappingKind::MultiVersion))
     }
 
     /// Checks every setting against its range and against the others.
@@ -327,6 +369,8 @@ impl DeviceConfig {
             ));
         }
 
+        let version_blocks = self.validate_versions()?;
+
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
@@ -341,7 +385,8 @@ impl DeviceConfig {
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.
-        let overhead = soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0);
+        let overhead =
+            soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0) + version_blocks;
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
         let system_pages = u64::from(map_pages) + u64::from(log_pages) + u64::from(g.planes());
@@ -402,6 +447,7 @@ impl DeviceConfig {
             open_blocks,
             entries_per_map_page,
             map_pages,
+            version_blocks,
             least_blocks,
         })
     }

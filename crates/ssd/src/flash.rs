@@ -72,7 +72,8 @@ pub(crate) struct OpInfo {
     pub rmw_start: u64,
 }
 
-const PLAIN: OpInfo = OpInfo { request: NONE, release: 0, epoch: NONE, rmw_program: NONE, rmw_start: 0 };
+pub(crate) const PLAIN: OpInfo =
+    OpInfo { request: NONE, release: 0, epoch: NONE, rmw_program: NONE, rmw_start: 0 };
 
 /// Flash, map, blocks, and what is under way.
 #[derive(Clone, Debug)]
@@ -119,9 +120,13 @@ impl Flash {
                 capacity,
             )))
         };
+        let mut blocks = Blocks::new(g, config.wear.dynamic);
+        if layout.version_blocks > 0 {
+            blocks.track_extra();
+        }
         Self {
             fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),
-            blocks: Blocks::new(g, config.wear.dynamic),
+            blocks,
             allocation: Allocation::new(
                 config.scheme.allocation,
                 nand.array(),
@@ -244,6 +249,11 @@ impl Flash {
         plane
     }
 
+    /// The page that the next write of `role` in `plane` gets, if an open block says so.
+    pub(crate) fn next_page(&self, plane: u32, role: Role, class: PageClass) -> Option<Ppn> {
+        self.allocation.peek(plane, role, class, self.nand.array())
+    }
+
     /// Where host data of `lpn`, written with the host's stream id `hint`, goes.
     #[inline]
     pub fn host_role(&self, lpn: u32, hint: u16) -> Role {
@@ -261,7 +271,7 @@ impl Flash {
     // ---- orders -----------------------------------------------------------------------------
 
     #[inline]
-    fn set_info(&mut self, op: OpId, info: OpInfo) {
+    pub(crate) fn set_info(&mut self, op: OpId, info: OpInfo) {
         let slot = op.0 as usize;
         if slot >= self.info.len() {
             self.info.resize(slot + 1, PLAIN);
@@ -488,6 +498,7 @@ impl Flash {
                 self.lost(ppn);
             }
         }
+        self.settle_extra(lpn);
     }
 
     /// Moves a page as it is, with only its live sectors, into `plane`; its fragments follow.
@@ -574,6 +585,9 @@ impl Flash {
             self.fragments.set(*lpn, list, self.nand.array());
             self.map_moved(*lpn);
         }
+        if self.blocks.is_extra(ppn) {
+            self.mark_extra(to);
+        }
         self.blocks.set_dead(ppn, self.nand.now());
         self.nand.pair_copyback(read, op);
         op
@@ -591,7 +605,7 @@ impl Flash {
         }
     }
 
-    fn load_map_page(&mut self, lpn: u32, background: bool) -> Option<OpId> {
+    pub(crate) fn load_map_page(&mut self, lpn: u32, background: bool) -> Option<OpId> {
         let MapCache::OnDemand(map) = &mut self.map else { return None };
         let page = lpn / map.per_page;
         if map.is_cached(page) {

@@ -9,6 +9,7 @@ use nandle_nand::{Block, Done};
 use crate::allocation::{PageClass, Role};
 use crate::flash::Flash;
 use crate::mapping::Mapping;
+use crate::striping::Striping;
 use crate::victim;
 
 /// Why a plane is collected.
@@ -45,6 +46,14 @@ impl Flash {
     pub(crate) fn collect(&mut self, mapping: &mut Mapping) {
         while let Some(plane) = self.gc_look.pop() {
             self.collect_plane(plane, mapping);
+        }
+    }
+
+    /// A write found no room. With dynamic striping pages die in planes that nothing was written to, so
+    /// a plane that had nothing to collect when it was last looked at may have now.
+    pub(crate) fn look_everywhere(&mut self) {
+        if matches!(self.striping, Striping::Dynamic(_)) {
+            self.gc_look.extend(0..self.geometry().planes());
         }
     }
 

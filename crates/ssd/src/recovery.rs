@@ -151,6 +151,7 @@ impl Flash {
         for ppn in live {
             self.blocks.set_live(ppn);
         }
+        self.restore_extra();
         used.sort_unstable();
         for (_, plane, block, pages) in used {
             let first = self.geometry().ppn(block, self.array().cell().strict_page(0));

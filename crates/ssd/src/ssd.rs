@@ -14,6 +14,7 @@ use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
+use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
 use crate::stats::Stats;
 
@@ -163,9 +164,11 @@ impl Ssd {
         let sectors = config.buffer.bytes / u64::from(config.geometry.sector_bytes);
         Self {
             buffer: (sectors > 0).then(|| {
-                Buffer::new(config.scheme.buffer, sectors, layout.logical_pages, flash.full_mask(), unit)
+                let packing = Packing::new(config).ok().filter(|_| config.scheme.compaction);
+                let (pages, full) = (layout.logical_pages, flash.full_mask());
+                Buffer::new(&config.scheme, packing, sectors, pages, full, unit)
             }),
-            mapping: Mapping::new(config.scheme.mapping),
+            mapping: Mapping::new(config, layout.logical_pages),
             requests: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
@@ -221,6 +224,10 @@ impl Ssd {
     /// The write buffer, if there is one.
     pub fn buffer(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
+    }
+    /// Bytes of RAM that the whole mapping table takes now, and those of page mapping.
+    pub fn mapping_bytes(&self) -> (u64, u64) {
+        (self.mapping.bytes(&self.flash), Mapping::Page.bytes(&self.flash))
     }
     /// Requests submitted and not complete.
     pub fn outstanding(&self) -> u32 {
@@ -428,6 +435,9 @@ impl Ssd {
                 self.release(slot);
             }
         }
+        if blocked == Some(Blocked::Flash) {
+            self.flash.look_everywhere();
+        }
         let now = self.now();
         let note = |since: &mut Option<Time>, is: bool, sum: &mut u64| match (*since, is) {
             (None, true) => *since = Some(now),
@@ -610,7 +620,7 @@ impl Ssd {
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
-        let mut slots = buffer.victims(&self.flash);
+        let mut slots = buffer.victims(&self.flash, &self.mapping);
         let full = self.flash.full_mask();
         let room = |ssd: &Self, slots: &[u32]| {
             let Some(buffer) = &ssd.buffer else { return false };

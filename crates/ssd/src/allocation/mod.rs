@@ -186,6 +186,13 @@ impl Allocation {
             Self::Papa(papa) => papa.take(plane, role, class, array, blocks, stats),
         }
     }
+    /// The page that [`Allocation::take`] would give, where the policy can tell before it opens a block.
+    pub(crate) fn peek(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> Option<Ppn> {
+        match self {
+            Self::Strict(strict) => strict.peek(plane, role, array),
+            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) => None,
+        }
+    }
     /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
     pub(crate) fn room(

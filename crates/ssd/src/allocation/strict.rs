@@ -40,6 +40,13 @@ impl Strict {
         array.next_strict(block)
     }
 
+    pub(super) fn peek(&self, plane: u32, role: Role, array: &Array) -> Option<Ppn> {
+        match self.open[self.slot(plane, role)] {
+            NONE => None,
+            block => array.next_strict(Block(block)),
+        }
+    }
+
     #[inline]
     pub(super) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
         match self.open[self.slot(plane, role)] {

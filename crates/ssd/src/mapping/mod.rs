@@ -1,10 +1,15 @@
 //! How a write is placed, and when fragments are merged.
 
 use nandle_nand::{OpId, Ppn, Time};
+use smallvec::SmallVec;
 
 use crate::allocation::Role;
+use crate::config::{DeviceConfig, ENTRY_BYTES};
 use crate::flash::{Contents, Flash};
+use multi_version::MultiVersion;
 
+pub mod compaction;
+pub mod multi_version;
 pub mod page;
 
 crate::catalog! {
@@ -12,6 +17,8 @@ crate::catalog! {
     pub enum MappingKind {
         /// One physical page per logical page; partial updates read, modify and write (the baseline).
         Page = "page",
+        /// Partial updates are written as newer versions of their page, merged later (WAFLASH).
+        MultiVersion = "multi-version",
     }
 }
 
@@ -49,19 +56,54 @@ pub struct Write<'a> {
 pub enum Mapping {
     /// See [`page`].
     Page,
+    /// See [`multi_version`] and [`compaction`].
+    MultiVersion(Box<MultiVersion>),
 }
 
 impl Mapping {
-    pub(crate) fn new(kind: MappingKind) -> Self {
-        match kind {
-            MappingKind::Page => Self::Page,
+    pub(crate) fn new(config: &DeviceConfig, logical_pages: u32) -> Self {
+        let versions = config.scheme.mapping == MappingKind::MultiVersion;
+        if versions || config.scheme.compaction {
+            Self::MultiVersion(Box::new(MultiVersion::new(config, logical_pages, versions)))
+        } else {
+            Self::Page
+        }
+    }
+
+    /// The physical pages that placing `mask` of `lpn` reads first.
+    pub(crate) fn reads_before(&self, flash: &Flash, lpn: u32, mask: u64) -> SmallVec<[Ppn; 4]> {
+        if mask == flash.full_mask() {
+            return SmallVec::new();
+        }
+        match self {
+            Self::Page => {
+                let list = flash.fragments.get(lpn, flash.array());
+                list.iter().filter(|f| f.mask & !mask != 0).map(|f| f.ppn).collect()
+            }
+            Self::MultiVersion(scheme) => scheme.reads_before(flash, lpn, mask),
+        }
+    }
+
+    /// Whether a small partial page is placed together with others.
+    pub(crate) fn compacts(&self, flash: &Flash, lpn: u32, mask: u64) -> bool {
+        match self {
+            Self::Page => false,
+            Self::MultiVersion(scheme) => scheme.compacts(flash, lpn, mask),
+        }
+    }
+
+    /// Bytes of RAM that the whole map takes: 4 for each logical page, and what the scheme adds.
+    pub(crate) fn bytes(&self, flash: &Flash) -> u64 {
+        match self {
+            Self::Page => u64::from(flash.fragments.len()) * u64::from(ENTRY_BYTES),
+            Self::MultiVersion(scheme) => scheme.mapping_bytes(flash),
         }
     }
 
     /// Programs that placing one part may take, in one plane.
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
-            Self::Page => 1,
+            Self::Page | Self::MultiVersion(_) => 1,
         }
     }
 
@@ -71,6 +113,7 @@ impl Mapping {
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         match self {
             Self::Page => page::place(flash, write),
+            Self::MultiVersion(scheme) => scheme.place(flash, write),
         }
     }
 
@@ -84,6 +127,7 @@ impl Mapping {
                 flash.relocate(ppn, plane, role);
                 1
             }
+            Self::MultiVersion(scheme) => scheme.relocate(flash, ppn, plane, role),
         }
     }
 
@@ -91,13 +135,15 @@ impl Mapping {
     pub(crate) fn idle_after(&self) -> Option<Time> {
         match self {
             Self::Page => None,
+            Self::MultiVersion(scheme) => scheme.idle_after(),
         }
     }
 
     /// The drive has been idle: a little background work. False if there is none left.
-    pub(crate) fn idle(&mut self, _flash: &mut Flash) -> bool {
+    pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
         match self {
             Self::Page => false,
+            Self::MultiVersion(scheme) => scheme.idle(flash),
         }
     }
 }
