@@ -425,7 +425,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
     for o in outcomes {
         let (w, r, (a, l)) = (o.write_shares(), o.rmw_shares(), (o.alone, o.loaded));
         let types = |sum: u64, s: [f64; 4]| format!("{sum:8} {:.2} {:.2} {:.2}", s[0], s[1], s[2] + s[3]);
-        let ms = |t: Times| format!("{:7.3} {:7.3} {:7.3}", t.write_ns / 1e6, t.read_ns / 1e6, t.rmw_ns / 1e6);
+        let ms =
+            |t: Times| format!("{:7.3} {:7.3} {:7.3}", t.write_ns / 1e6, t.read_ns / 1e6, t.rmw_ns / 1e6);
         let _ = writeln!(
             out,
             "{:8} {:10} {:5} | {} | {} | {:6} {:10} | {} {:6.0} | {} {:9.2}% | {:9} {:7} {:10} | {:7} {:7}",
