@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
 use crate::mapping::MappingKind;
+use crate::mapping::across::AcrossConfig;
 use crate::pacing::PacingKind;
 use crate::streams::StreamsKind;
 use crate::victim::VictimKind;
@@ -79,11 +80,20 @@ pub struct BufferConfig {
 }
 
 /// `[map_cache]`: how much of the mapping table stays in RAM.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MapCacheConfig {
     /// Capacity in bytes, counted in whole translation pages; 0 = the whole table is in RAM.
     pub bytes: u64,
+    /// Bytes of a plain page's mapping entry (4 to 16): 4 hold an address, 8 also the state of its
+    /// sectors (SSDSim's). Schemes with larger entries add to it.
+    pub entry_bytes: u32,
+}
+
+impl Default for MapCacheConfig {
+    fn default() -> Self {
+        Self { bytes: 0, entry_bytes: 4 }
+    }
 }
 
 /// `[gc]`
@@ -158,6 +168,8 @@ pub struct SchemeConfig {
     pub streams: StreamsKind,
     /// When garbage is collected.
     pub pacing: PacingKind,
+    /// Settings of `mapping = "across"`.
+    pub across: AcrossConfig,
 }
 
 impl Default for SchemeConfig {
@@ -169,6 +181,7 @@ impl Default for SchemeConfig {
             allocation: AllocationKind::default(),
             streams: StreamsKind::default(),
             pacing: PacingKind::default(),
+            across: AcrossConfig::default(),
         }
     }
 }
@@ -203,9 +216,6 @@ impl ConfigError {
         Self { field: field.into(), value: value.to_string(), expected: expected.into() }
     }
 }
-
-/// Bytes of a mapping entry in a translation page.
-pub(crate) const ENTRY_BYTES: u32 = 4;
 
 /// What follows from a valid configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,6 +316,10 @@ impl DeviceConfig {
             ));
         }
 
+        if !(4..=16).contains(&self.map_cache.entry_bytes) {
+            return Err(ConfigError::new("map_cache.entry_bytes", self.map_cache.entry_bytes, "4 to 16"));
+        }
+
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
@@ -313,9 +327,8 @@ impl DeviceConfig {
         let open_blocks = self.scheme.streams.host_streams() + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
-        let entries_per_map_page = g.page_bytes / ENTRY_BYTES;
-        let map_pages =
-            if self.map_cache.bytes == 0 { 0 } else { logical_pages.div_ceil(entries_per_map_page) };
+        let (entries_per_map_page, table_pages) = crate::map_cache::table::shape(self, logical_pages);
+        let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
         let factory_bad = blocks(self.wear.factory_bad);
         // Kept beside the data: the reserve, the open blocks (data, system), one block for the
         // metadata log and one whose pages are all garbage, so that collection always gains.

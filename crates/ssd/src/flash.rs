@@ -14,7 +14,7 @@ use crate::config::{DeviceConfig, Layout};
 use crate::fragments::{Fragment, Fragments, runs};
 use crate::gc::Job;
 use crate::log::{MetaLog, RECORD_BYTES, TrimRecord};
-use crate::map_cache::{MapCache, on_demand::OnDemand};
+use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
 use crate::streams::Streams;
 use crate::striping::Striping;
@@ -59,6 +59,9 @@ pub struct Contents<'a> {
     pub first: u32,
 }
 
+/// Flash reads of one purpose: each physical page once.
+pub type Reads = SmallVec<[(Ppn, OpId); 4]>;
+
 /// What the drive does when an operation is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpInfo {
@@ -84,6 +87,7 @@ pub struct Flash {
     pub(crate) blocks: Blocks,
     pub(crate) allocation: Allocation,
     pub(crate) map: MapCache,
+    pub(crate) table: Table,
     pub(crate) log: MetaLog,
     pub(crate) jobs: Vec<Job>,
     pub(crate) stats: Stats,
@@ -113,11 +117,7 @@ impl Flash {
             MapCache::Everything
         } else {
             let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
-            MapCache::OnDemand(Box::new(OnDemand::new(
-                layout.map_pages,
-                layout.entries_per_map_page,
-                capacity,
-            )))
+            MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, capacity)))
         };
         Self {
             fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),
@@ -128,6 +128,7 @@ impl Flash {
                 config.scheme.streams.host_streams(),
             ),
             map,
+            table: Table::new(config, layout),
             log: MetaLog::default(),
             jobs: vec![Job::default(); g.planes() as usize],
             stats: Stats::default(),
@@ -269,7 +270,7 @@ impl Flash {
         cause: Cause,
         request: Option<u32>,
         after: &[OpId],
-        out: &mut SmallVec<[(Ppn, OpId); 4]>,
+        out: &mut Reads,
     ) {
         for f in self.fragments.get(lpn, self.nand.array()) {
             let wanted = (f.mask & mask).count_ones();
@@ -415,10 +416,15 @@ impl Flash {
 
     /// `fragment` is the newest data of its sectors of `lpn`; older fragments keep the rest.
     pub fn attach(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
+        self.attach_beside(lpn, fragment, op);
+        self.map_changed(lpn);
+    }
+
+    /// As [`Flash::attach`], for a fragment whose entry lies elsewhere than that of its logical page.
+    pub(crate) fn attach_beside(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
         let old = self.fragments.get(lpn, self.nand.array());
         let mut list = smallvec::smallvec![fragment];
         self.shrink(lpn, &old, fragment.mask, Some(op), &mut list);
-        self.map_changed(lpn);
     }
 
     /// The sectors `mask` of `lpn` are no longer stored.
@@ -547,7 +553,11 @@ impl Flash {
             let mut list = self.fragments.get(*lpn, self.nand.array());
             list.iter_mut().filter(|f| f.ppn == ppn).for_each(|f| f.ppn = to);
             self.fragments.set(*lpn, list, self.nand.array());
-            self.map_moved(*lpn);
+        }
+        if self.holds_area(live[0].1) {
+            self.area_moved(live[0].0, live[0].1);
+        } else {
+            seen.into_iter().for_each(|lpn| self.map_moved(lpn));
         }
         self.blocks.set_dead(ppn, self.nand.now());
         self.nand.pair_copyback(read, op);
@@ -556,65 +566,84 @@ impl Flash {
 
     // ---- the mapping table in flash -----------------------------------------------------------
 
-    /// The host needs the entry of `lpn`: the load it has to wait for, if any.
+    /// The host needs the entry for the sectors `mask` of `lpn`: the load it has to wait for, if any.
     #[inline]
-    pub(crate) fn look_up(&mut self, lpn: u32) -> Option<OpId> {
-        self.stats.dram_accesses += 1;
-        match &self.map {
-            MapCache::Everything => None,
-            MapCache::OnDemand(_) => self.load_map_page(lpn, false),
+    pub(crate) fn look_up(&mut self, lpn: u32, mask: u64) -> Option<OpId> {
+        match &self.table {
+            Table::Page => {
+                self.stats.dram_accesses += 1;
+                match &self.map {
+                    MapCache::Everything => None,
+                    MapCache::OnDemand(_) => {
+                        self.load_map_page(lpn / self.layout.entries_per_map_page, None, false)
+                    }
+                }
+            }
+            Table::Across(_) => self.look_up_areas(lpn, mask),
         }
     }
 
-    fn load_map_page(&mut self, lpn: u32, background: bool) -> Option<OpId> {
-        let MapCache::OnDemand(map) = &mut self.map else { return None };
-        let page = lpn / map.per_page;
+    /// Brings translation page `page` into RAM after `after`; what has to be waited for.
+    pub(crate) fn load_map_page(&mut self, page: u32, after: Option<OpId>, background: bool) -> Option<OpId> {
+        let MapCache::OnDemand(map) = &mut self.map else { return after };
         if map.is_cached(page) {
             self.stats.cache_hits += 1;
             map.touch(page, false);
-            return None;
+            return after;
         }
         self.stats.cache_misses += 1;
         map.touch(page, false);
         let location = map.location(page);
         let op = location.map(|ppn| {
             if let Some(note) = self.nand.array().note(ppn) {
-                let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+                let entries = self.table.entries(page, &self.fragments, &self.layout);
                 assert!(**note == *entries, "translation page {page} in flash is not what the map says");
             }
-            let op = self.nand.read(ppn, self.spp, Cause::Map, background, &[]);
+            let op = self.nand.read(ppn, self.spp, Cause::Map, background, after.as_slice());
             self.set_info(op, PLAIN);
             op
         });
         if !background {
             self.shrink_map_cache();
         }
-        op
+        op.or(after)
     }
 
     /// The entry of `lpn` changed; its translation page is in RAM.
     #[inline]
-    fn map_changed(&mut self, lpn: u32) {
+    pub(crate) fn map_changed(&mut self, lpn: u32) {
         if let MapCache::OnDemand(map) = &mut self.map {
-            map.touch(lpn / map.per_page, true);
+            map.touch(self.table.page_of(lpn, &self.layout), true);
         }
     }
 
-    /// Garbage collection changed the entry of `lpn`: the translation page is loaded if need be,
-    /// beyond the cache's capacity; host requests pay the excess back.
+    /// Garbage collection changed the entry of `lpn`.
     fn map_moved(&mut self, lpn: u32) {
-        if let MapCache::OnDemand(map) = &self.map {
-            if !map.is_cached(lpn / map.per_page) {
-                // The word has moved already: compare without it.
-                let page = lpn / map.per_page;
+        let page = self.table.page_of(lpn, &self.layout);
+        self.map_page_changed(page);
+    }
+
+    /// Translation page `page` changed behind the host's back: it is loaded if need be, beyond the
+    /// cache's capacity; host requests pay the excess back.
+    pub(crate) fn map_page_changed(&mut self, page: u32) {
+        if let MapCache::OnDemand(map) = &mut self.map {
+            if !map.is_cached(page) {
+                // The entry has changed already: no comparison with what is in flash.
                 self.stats.cache_misses += 1;
                 if let Some(ppn) = map.location(page) {
                     let op = self.nand.read(ppn, self.spp, Cause::Map, true, &[]);
                     self.set_info(op, PLAIN);
                 }
             }
-            self.map_changed(lpn);
+            if let MapCache::OnDemand(map) = &mut self.map {
+                map.touch(page, true);
+            }
         }
+    }
+
+    /// Bytes of the whole mapping table at present.
+    pub fn mapping_bytes(&self) -> u64 {
+        self.table.bytes(self.config.map_cache.entry_bytes, &self.layout)
     }
 
     /// Evicts translation pages until the cache fits, as long as there is room to write them back.
@@ -633,7 +662,7 @@ impl Flash {
 
     fn write_map_page(&mut self, page: u32) -> bool {
         let Some(plane) = self.choose_plane(page, Role::System, PageClass::SYSTEM) else { return false };
-        let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+        let entries = self.table.entries(page, &self.fragments, &self.layout);
         let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
         self.nand.array_mut().set_note(ppn, entries.into());
         if let MapCache::OnDemand(map) = &mut self.map {
@@ -673,8 +702,10 @@ impl Flash {
             }
             let from = lsn.max(lpn * spp) - lpn * spp;
             let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
-            self.load_map_page(lpn as u32, true);
+            let page = self.table.page_of(lpn as u32, &self.layout);
+            self.load_map_page(page, None, true);
             self.detach(lpn as u32, crate::fragments::run_mask(from as u32, (to - from) as u32));
+            self.areas_follow(lpn as u32);
         }
         let seq = self.nand.array_mut().take_seq();
         self.log.trim(TrimRecord { lsn, sectors, seq });

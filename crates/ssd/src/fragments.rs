@@ -93,6 +93,16 @@ impl Fragments {
         let word = self.words[lpn as usize];
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
     }
+    /// The page that stores sectors of `lpn` at home.
+    #[inline]
+    pub(crate) fn home(&self, lpn: u32) -> Option<Ppn> {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 {
+            word.checked_sub(1).map(Ppn)
+        } else {
+            self.lists[(word & !LIST) as usize].iter().find(|f| f.shift == 0).map(|f| f.ppn)
+        }
+    }
     /// Logical pages that need more than their word.
     pub fn lists_in_use(&self) -> usize {
         self.lists.len() - self.free.len()

@@ -96,6 +96,7 @@ impl Flash {
     /// says so itself, each live page has an owner, each block is in one state.
     pub(crate) fn check(&self) {
         self.blocks.check();
+        self.check_areas();
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

@@ -161,7 +161,7 @@ impl Ssd {
             buffer: (sectors > 0).then(|| {
                 Buffer::new(config.scheme.buffer, sectors, layout.logical_pages, flash.full_mask(), unit)
             }),
-            mapping: Mapping::new(config.scheme.mapping),
+            mapping: Mapping::new(&config.scheme),
             requests: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
@@ -325,16 +325,18 @@ impl Ssd {
         let mut cursor = 0;
         let mut reads = std::mem::take(&mut self.reads);
         let mut data = Vec::new();
+        let mut flashed = false;
         while cursor < sectors {
             let (lpn, mask) = self.part(lsn, sectors, cursor);
             cursor += u64::from(mask.count_ones());
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             let rest = mask & !buffered;
+            let before = reads.len();
             if rest != 0 {
-                let load = self.flash.look_up(lpn);
-                let before = reads.len();
+                let load = self.flash.look_up(lpn, rest);
                 self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
                 self.requests[slot as usize].remaining += (reads.len() - before) as u32;
+                flashed |= !reads.is_empty();
                 if load.is_some() && reads.len() == before {
                     // Only the map says that there is nothing: its load is waited for.
                     let op = load.expect("just seen");
@@ -347,10 +349,13 @@ impl Ssd {
             if self.unit() > 0 {
                 self.collect_data(lpn, mask, buffered, &mut data);
             }
-            if reads.len() > 3 {
-                // Only the last physical page can be shared with the next logical page.
-                reads.drain(..reads.len() - 1);
+            if before > 2 {
+                // Only pages of this logical page can be shared with the next one.
+                reads.drain(..before);
             }
+        }
+        if flashed {
+            self.flash.count_area_read(lsn, sectors);
         }
         reads.clear();
         self.reads = reads;
@@ -438,7 +443,16 @@ impl Ssd {
     fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
         let role = self.flash.host_role(lpn, stream);
         let pages = parts * self.mapping.pages_per_part();
-        self.flash.has_room(lpn, role, PageClass { full, alone }, pages)
+        let class = PageClass { full, alone };
+        let reach = self.mapping.reach();
+        if reach == 0 {
+            return self.flash.has_room(lpn, role, class, pages);
+        }
+        let last = (lpn + reach).min(self.flash.layout.logical_pages - 1);
+        (lpn.saturating_sub(reach)..=last).all(|near| {
+            let role = self.flash.host_role(near, stream);
+            self.flash.has_room(near, role, class, pages)
+        })
     }
 
     /// Places a write straight into flash, together with what the buffer holds of its pages.
@@ -465,7 +479,7 @@ impl Ssd {
                 return Some(Blocked::Flash);
             }
             let loads: SmallVec<[Option<OpId>; 2]> =
-                pieces.iter().map(|&(lpn, _)| self.flash.look_up(lpn)).collect();
+                pieces.iter().map(|&(lpn, mask)| self.flash.look_up(lpn, mask)).collect();
             if !room(self) {
                 return Some(Blocked::Flash);
             }
@@ -504,7 +518,8 @@ impl Ssd {
                     Part { lpn, mask: union, contents, release, load: loads[n] }
                 })
                 .collect();
-            let write = Write { parts: &parts, request: Some(slot), stream, alone };
+            let write =
+                Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
             drop(parts);
             let request = &mut self.requests[slot as usize];
@@ -555,6 +570,9 @@ impl Ssd {
         let Some(buffer) = &mut self.buffer else { return false };
         let mut slots = buffer.victims(&self.flash);
         let full = self.flash.full_mask();
+        if self.mapping.joins_borders() {
+            buffer.join_border(&mut slots);
+        }
         let room = |ssd: &Self, slots: &[u32]| {
             let Some(buffer) = &ssd.buffer else { return false };
             slots.iter().all(|&slot| {
@@ -571,7 +589,8 @@ impl Ssd {
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
         for &slot in &slots {
             let Some(buffer) = &self.buffer else { return false };
-            loads.push(self.flash.look_up(buffer.entry(slot).lpn));
+            let Entry { lpn, mask, .. } = *buffer.entry(slot);
+            loads.push(self.flash.look_up(lpn, mask));
         }
         if !room(self, &slots) {
             return false;
@@ -598,8 +617,10 @@ impl Ssd {
                 load,
             })
             .collect();
-        self.mapping
-            .place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        self.mapping.place(
+            &mut self.flash,
+            &Write { parts: &parts, request: None, stream, alone: parts.len() == 1, range: (0, 0) },
+        );
         true
     }
 

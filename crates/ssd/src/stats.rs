@@ -55,4 +55,6 @@ pub struct Stats {
     pub victim_valid: [u64; 21],
     /// Sectors copied between pages in RAM, by check of the contents.
     pub trim_records: u64,
+    /// Across-page areas.
+    pub across: crate::mapping::across::AcrossStats,
 }

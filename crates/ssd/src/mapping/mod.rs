@@ -3,8 +3,10 @@
 use nandle_nand::{OpId, Ppn, Time};
 
 use crate::allocation::Role;
+use crate::config::SchemeConfig;
 use crate::flash::{Contents, Flash};
 
+pub mod across;
 pub mod page;
 
 crate::catalog! {
@@ -12,6 +14,8 @@ crate::catalog! {
     pub enum MappingKind {
         /// One physical page per logical page; partial updates read, modify and write (the baseline).
         Page = "page",
+        /// Writes over a page border get a page of their own (Across-FTL).
+        Across = "across",
     }
 }
 
@@ -42,6 +46,8 @@ pub struct Write<'a> {
     pub stream: u16,
     /// The host request fell in one logical page.
     pub alone: bool,
+    /// The host request's first sector and end; nothing for what a buffer destages.
+    pub range: (u64, u64),
 }
 
 /// A mapping scheme with its state.
@@ -49,12 +55,18 @@ pub struct Write<'a> {
 pub enum Mapping {
     /// See [`page`].
     Page,
+    /// See [`across`].
+    Across {
+        /// Areas shrink instead of rolling back.
+        shrink: bool,
+    },
 }
 
 impl Mapping {
-    pub(crate) fn new(kind: MappingKind) -> Self {
-        match kind {
+    pub(crate) fn new(scheme: &SchemeConfig) -> Self {
+        match scheme.mapping {
             MappingKind::Page => Self::Page,
+            MappingKind::Across => Self::Across { shrink: scheme.across.shrink },
         }
     }
 
@@ -62,7 +74,22 @@ impl Mapping {
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
             Self::Page => 1,
+            // The page, and its share of areas on both sides.
+            Self::Across { .. } => 3,
         }
+    }
+
+    /// How many logical pages away from a part placing it may program.
+    pub(crate) fn reach(&self) -> u32 {
+        match self {
+            Self::Page => 0,
+            Self::Across { .. } => 1,
+        }
+    }
+
+    /// Whether a buffered run over a page border is best placed as one.
+    pub(crate) fn joins_borders(&self) -> bool {
+        matches!(self, Self::Across { .. })
     }
 
     /// Places a write and returns how many programs its request has to wait for. The caller has made
@@ -71,6 +98,7 @@ impl Mapping {
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         match self {
             Self::Page => page::place(flash, write),
+            Self::Across { shrink } => across::place(flash, write, *shrink, page::place_beside),
         }
     }
 
@@ -80,7 +108,7 @@ impl Mapping {
     #[inline]
     pub(crate) fn relocate(&mut self, flash: &mut Flash, ppn: Ppn, plane: u32, role: Role) -> u32 {
         match self {
-            Self::Page => {
+            Self::Page | Self::Across { .. } => {
                 flash.relocate(ppn, plane, role);
                 1
             }
@@ -90,14 +118,14 @@ impl Mapping {
     /// After how long without any work the drive calls [`Mapping::idle`], if ever.
     pub(crate) fn idle_after(&self) -> Option<Time> {
         match self {
-            Self::Page => None,
+            Self::Page | Self::Across { .. } => None,
         }
     }
 
     /// The drive has been idle: a little background work. False if there is none left.
     pub(crate) fn idle(&mut self, _flash: &mut Flash) -> bool {
         match self {
-            Self::Page => false,
+            Self::Page | Self::Across { .. } => false,
         }
     }
 }
