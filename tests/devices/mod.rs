@@ -2,8 +2,8 @@
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::buffer::BufferKind;
-use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
+use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::victim::VictimKind;
 

@@ -14,11 +14,13 @@
 //! - Areas never overlap; a logical page may belong to the areas on both its sides. A run that would
 //!   need sectors of the area on another border dissolves that one.
 //! - A write that covers all live sectors of an area kills it without a read.
+//! - A write that overlaps the areas on both sides of its page dissolves both.
 //! - Writes within one page merge only if they overlap the area, as in Fig 6; touching it is not enough.
 //! - The base page of an area stays live, so each area costs a physical page. Their number is
 //!   limited per plane, to half of what the plane can spare; beyond that, across-page writes are
 //!   placed normally.
-//! - Sectors of an area die one by one, by trim too; Off and Size span those that live.
+//! - Sectors of an area die one by one, by trim too; Off and Size span those that live. An area that
+//!   no longer straddles the border is dissolved by the next write that overlaps it.
 //!
 //! With `shrink` (ours) an area gives up the sectors that are overwritten instead of rolling back.
 //!
@@ -317,7 +319,7 @@ fn place_run(flash: &mut Flash, write: &Write<'_>, pair: &[Part<'_>], shrink: bo
     let old = if has_area(flash, first) { area_of(flash, first) } else { None };
     match old {
         Some(area) => {
-            if union_fits(run, area.masks, spp).is_none() {
+            if !union_fits(run, area.masks, spp) {
                 return false;
             }
             flash.stats.across.profitable_merges += 1;
@@ -354,37 +356,48 @@ fn place_part(
         normal(flash, write, part, 0, &mut reads);
         return 1;
     }
+    // The areas that lose sectors to the part and have others left.
+    let mut hit: SmallVec<[Area; 2]> = SmallVec::new();
+    for border in borders.into_iter().flatten() {
+        let Some(area) = area_of(flash, border) else { continue };
+        let inside = area.mask_in(lpn);
+        let other = if border == lpn { lpn + 1 } else { border };
+        // Overwritten as a whole it dies without a read.
+        let dies = inside & !part.mask == 0 && area.mask_in(other) & !written(write, other, spp) == 0;
+        if inside & part.mask != 0 && !dies {
+            hit.push(area);
+        }
+    }
+    if let [area] = hit.as_slice()
+        && merge
+        && whole(write, part, spp)
+        && area.masks[(area.first + 1 - lpn) as usize] != 0
+    {
+        let half = (lpn - area.first) as usize;
+        let (mut run, mut parts) = ([0; 2], [None; 2]);
+        (run[half], parts[half]) = (part.mask, Some(part));
+        if union_fits(run, area.masks, spp) {
+            flash.stats.across.unprofitable_merges += 1;
+            flash.write_area(write, area.first, parts, Some(*area));
+            flash.areas_follow(lpn);
+            return 1;
+        }
+    }
     // Sectors of areas that stay; pages whose share of a dissolved area goes home.
     let mut held = in_areas(flash, lpn, None) & !part.mask;
     let mut homeless: SmallVec<[(u32, Ppn); 2]> = SmallVec::new();
-    for border in borders.into_iter().flatten() {
-        let Some(area) = area_of(flash, border) else { continue };
-        let half = (lpn - border) as usize;
-        let (inside, other) = (area.masks[half], area.masks[1 - half]);
-        let other_lpn = if half == 0 { lpn + 1 } else { border };
-        if inside & part.mask == 0 {
-            continue;
-        }
-        if inside & !part.mask == 0 && other & !written(write, other_lpn, spp) == 0 {
-            continue; // All of it is overwritten: it dies without a read.
-        }
-        let mut new = [0; 2];
-        new[half] = part.mask;
-        if merge && whole(write, part, spp) && union_fits(new, area.masks, spp).is_some() {
-            flash.stats.across.unprofitable_merges += 1;
-            let mut parts = [None; 2];
-            parts[half] = Some(part);
-            flash.write_area(write, border, parts, Some(area));
-            return 1;
-        }
-        if shrink {
-            flash.stats.across.shrinks += 1;
-            continue;
-        }
-        held &= !inside;
-        flash.stats.across.rollbacks += u64::from(other != 0);
-        if other != 0 && written(write, other_lpn, spp) == 0 {
-            homeless.push((other_lpn, area.appn));
+    if shrink {
+        flash.stats.across.shrinks += hit.len() as u64;
+        hit.clear();
+    }
+    for area in &hit {
+        held &= !area.mask_in(lpn);
+        let other = if area.first == lpn { lpn + 1 } else { area.first };
+        if area.mask_in(other) != 0 {
+            flash.stats.across.rollbacks += 1;
+            if written(write, other, spp) == 0 {
+                homeless.push((other, area.appn));
+            }
         }
     }
     normal(flash, write, part, held, &mut reads);
@@ -423,11 +436,10 @@ fn whole(write: &Write<'_>, part: &Part<'_>, spp: u32) -> bool {
     (from == to || (from >= base && to <= base + u64::from(spp))) && runs(part.mask).count() == 1
 }
 
-/// First sector and end of the union of a run and an area, if they leave no gap and fit a page.
-fn union_fits(run: [u64; 2], area: [u64; 2], spp: u32) -> Option<(u32, u32)> {
+/// Whether the union of a run and an area leaves no gap and fits a page.
+fn union_fits(run: [u64; 2], area: [u64; 2], spp: u32) -> bool {
     let ((a, b), (c, d)) = (hull(run, spp), hull(area, spp));
-    let (low, high) = (a.min(c), b.max(d));
-    (a <= d && c <= b && high - low <= spp).then_some((low, high))
+    a <= d && c <= b && b.max(d) - a.min(c) <= spp
 }
 
 impl Flash {
@@ -468,7 +480,7 @@ impl Flash {
         let keep = [was[0] & !new[0], was[1] & !new[1]];
         let masks = [new[0] | keep[0], new[1] | keep[1]];
         let (low, high) = hull(masks, spp);
-        debug_assert!(high - low <= spp);
+        debug_assert!(high - low <= spp && low < spp && high > spp);
         let mut after: SmallVec<[OpId; 4]> = parts.iter().flatten().filter_map(|part| part.load).collect();
         let mut reads = Reads::new();
         for half in [0, 1] {
