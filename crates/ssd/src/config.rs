@@ -7,6 +7,7 @@ use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
 use crate::mapping::MappingKind;
 use crate::mapping::across::AcrossConfig;
+use crate::mapping::mrsm::MrsmConfig;
 use crate::pacing::PacingKind;
 use crate::streams::StreamsKind;
 use crate::victim::VictimKind;
@@ -170,6 +171,8 @@ pub struct SchemeConfig {
     pub pacing: PacingKind,
     /// Settings of `mapping = "across"`.
     pub across: AcrossConfig,
+    /// Settings of `mapping = "mrsm"`.
+    pub mrsm: MrsmConfig,
 }
 
 impl Default for SchemeConfig {
@@ -182,6 +185,7 @@ impl Default for SchemeConfig {
             streams: StreamsKind::default(),
             pacing: PacingKind::default(),
             across: AcrossConfig::default(),
+            mrsm: MrsmConfig::default(),
         }
     }
 }
@@ -316,6 +320,18 @@ impl DeviceConfig {
             ));
         }
 
+        if self.scheme.mapping == MappingKind::Mrsm {
+            let MrsmConfig { sub_pages, region_pages, .. } = self.scheme.mrsm;
+            if !(2..=16).contains(&sub_pages) || !g.sectors_per_page().is_multiple_of(sub_pages) {
+                let expected =
+                    format!("2 to 16, a divisor of the {} sectors of a page", g.sectors_per_page());
+                return Err(ConfigError::new("scheme.mrsm.sub_pages", sub_pages, expected));
+            }
+            if !(2..=32768 / sub_pages).contains(&region_pages) {
+                let expected = format!("2 to {}", 32768 / sub_pages);
+                return Err(ConfigError::new("scheme.mrsm.region_pages", region_pages, expected));
+            }
+        }
         if !(4..=16).contains(&self.map_cache.entry_bytes) {
             return Err(ConfigError::new("map_cache.entry_bytes", self.map_cache.entry_bytes, "4 to 16"));
         }

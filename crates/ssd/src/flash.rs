@@ -386,7 +386,7 @@ impl Flash {
             }
         };
         if !shared {
-            self.blocks.set_dead(ppn, self.nand.now());
+            self.died(ppn);
         }
     }
 
@@ -399,7 +399,7 @@ impl Flash {
             if self.nand.array().has_lists() {
                 self.lost(old);
             } else {
-                self.blocks.set_dead(old, self.nand.now());
+                self.died(old);
             }
         } else {
             let old = self.fragments.get(lpn, self.nand.array());
@@ -471,12 +471,18 @@ impl Flash {
         }
     }
 
+    /// Orders the read of a page to be copied by garbage collection.
+    pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
+        let read = self.nand.read(ppn, self.spp, Cause::Gc, background, &[]);
+        self.set_info(read, PLAIN);
+        read
+    }
+
     /// Moves a page as it is, with only its live sectors, into `plane`; its fragments follow.
-    pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> OpId {
+    pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> Ppn {
         let cause = Cause::Gc;
         let urgent = self.urgent(plane);
-        let read = self.nand.read(ppn, self.spp, cause, !urgent, &[]);
-        self.set_info(read, PLAIN);
+        let read = self.read_copy(ppn, !urgent);
         let oob = self.nand.array().oob(ppn);
         let kind = oob.kind;
         if kind != PageUse::Data {
@@ -504,8 +510,8 @@ impl Flash {
                     entry.expect("a live log page is listed").1 = to;
                 }
             }
-            self.blocks.set_dead(ppn, self.nand.now());
-            return op;
+            self.died(ppn);
+            return to;
         }
         if let Extents::Home { lpn, start, len } = oob.extents
             && self.fragments.single(lpn) == Some(ppn)
@@ -518,10 +524,10 @@ impl Flash {
             self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
             self.nand.supersede(ppn, op);
             self.fragments.set_single(lpn, to);
-            self.blocks.set_dead(ppn, self.nand.now());
+            self.died(ppn);
             self.map_moved(lpn);
             self.nand.pair_copyback(read, op);
-            return op;
+            return to;
         }
         let live = self.fragments.live_in(ppn, self.nand.array());
         debug_assert!(!live.is_empty(), "relocation of a dead page");
@@ -559,9 +565,9 @@ impl Flash {
         } else {
             seen.into_iter().for_each(|lpn| self.map_moved(lpn));
         }
-        self.blocks.set_dead(ppn, self.nand.now());
+        self.died(ppn);
         self.nand.pair_copyback(read, op);
-        op
+        to
     }
 
     // ---- the mapping table in flash -----------------------------------------------------------
@@ -580,6 +586,7 @@ impl Flash {
                 }
             }
             Table::Across(_) => self.look_up_areas(lpn, mask),
+            Table::Regions(_) => self.look_up_region(lpn, mask),
         }
     }
 

@@ -208,8 +208,13 @@ impl Fragments {
 
     /// The 32-bit entries of translation page `number` as they would be written to flash.
     pub(crate) fn entries(&self, number: u32, per_page: u32) -> Vec<u8> {
-        let first = (number * per_page) as usize;
-        let last = (first + per_page as usize).min(self.words.len());
+        let first = number * per_page;
+        self.words(first, (first + per_page).min(self.len()))
+    }
+
+    /// The 32-bit entries of the logical pages from `first` up to `last`.
+    pub(crate) fn words(&self, first: u32, last: u32) -> Vec<u8> {
+        let (first, last) = (first as usize, last.max(first) as usize);
         let mut out = Vec::with_capacity(4 * (last - first));
         for &word in &self.words[first..last] {
             if word & LIST == 0 {

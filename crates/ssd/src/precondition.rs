@@ -97,6 +97,7 @@ impl Flash {
     pub(crate) fn check(&self) {
         self.blocks.check();
         self.check_areas();
+        self.check_regions();
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

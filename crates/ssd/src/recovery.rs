@@ -5,7 +5,7 @@
 //! | scan | read the out-of-band area of every programmed page |
 //! | replay | extents and trims in the order of their sequence numbers: the newest wins |
 //! | blocks | erased, half-written, full or undefined; half-written ones go on being written |
-//! | areas | areas over page borders are found again by the shift of their fragments |
+//! | areas, regions | what lies away from home says which areas there are and which regions need sub-pages |
 //! | log | live log pages are kept, translation pages are compared with the map |
 //! | erase | full blocks without live data are erased |
 
@@ -32,6 +32,7 @@ impl Flash {
         self.replay(&found);
         self.restore_blocks();
         self.restore_areas();
+        self.restore_regions();
         self.restore_map_cache();
         self.erase_dead_blocks();
     }

@@ -57,4 +57,6 @@ pub struct Stats {
     pub trim_records: u64,
     /// Across-page areas.
     pub across: crate::mapping::across::AcrossStats,
+    /// MRSM's regions and sub-pages.
+    pub mrsm: crate::mapping::mrsm::MrsmStats,
 }

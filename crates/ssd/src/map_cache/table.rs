@@ -8,6 +8,7 @@ use crate::config::{DeviceConfig, Layout};
 use crate::fragments::Fragments;
 use crate::mapping::MappingKind;
 use crate::mapping::across::Areas;
+use crate::mapping::mrsm::Regions;
 
 /// The mapping table of a scheme.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub enum Table {
     Page,
     /// One entry per logical page with an area index, and the areas' own table behind it.
     Across(Box<Areas>),
+    /// A tree per region, by page or by sub-page.
+    Regions(Box<Regions>),
 }
 
 /// How large a scheme's table is: entries of a translation page, and translation pages.
@@ -27,6 +30,7 @@ pub(crate) fn shape(config: &DeviceConfig, logical_pages: u32) -> (u32, u32) {
             (per_page, logical_pages.div_ceil(per_page))
         }
         MappingKind::Across => Areas::shape(page, entry, logical_pages),
+        MappingKind::Mrsm => Regions::shape(config, logical_pages),
     }
 }
 
@@ -35,6 +39,7 @@ impl Table {
         match config.scheme.mapping {
             MappingKind::Page => Self::Page,
             MappingKind::Across => Self::Across(Box::new(Areas::new(config, layout))),
+            MappingKind::Mrsm => Self::Regions(Box::new(Regions::new(config, layout))),
         }
     }
 
@@ -43,6 +48,7 @@ impl Table {
     pub(crate) fn page_of(&self, lpn: u32, layout: &Layout) -> u32 {
         match self {
             Self::Page | Self::Across(_) => lpn / layout.entries_per_map_page,
+            Self::Regions(regions) => regions.page_of(lpn),
         }
     }
 
@@ -51,6 +57,7 @@ impl Table {
         match self {
             Self::Page => fragments.entries(page, layout.entries_per_map_page),
             Self::Across(areas) => areas.entries(page, fragments, layout),
+            Self::Regions(regions) => regions.entries(page, fragments),
         }
     }
 
@@ -60,6 +67,7 @@ impl Table {
         match self {
             Self::Page => pages * u64::from(entry),
             Self::Across(areas) => areas.bytes(entry, pages),
+            Self::Regions(regions) => regions.bytes(entry, pages),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::config::SchemeConfig;
 use crate::flash::{Contents, Flash};
 
 pub mod across;
+pub mod mrsm;
 pub mod page;
 
 crate::catalog! {
@@ -16,6 +17,8 @@ crate::catalog! {
         Page = "page",
         /// Writes over a page border get a page of their own (Across-FTL).
         Across = "across",
+        /// Regions mapped by page or by sub-page, sub-pages packed together (MRSM).
+        Mrsm = "mrsm",
     }
 }
 
@@ -60,6 +63,8 @@ pub enum Mapping {
         /// Areas shrink instead of rolling back.
         shrink: bool,
     },
+    /// See [`mrsm`].
+    Mrsm,
 }
 
 impl Mapping {
@@ -67,13 +72,14 @@ impl Mapping {
         match scheme.mapping {
             MappingKind::Page => Self::Page,
             MappingKind::Across => Self::Across { shrink: scheme.across.shrink },
+            MappingKind::Mrsm => Self::Mrsm,
         }
     }
 
     /// Programs that placing one part may take, in one plane.
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
-            Self::Page => 1,
+            Self::Page | Self::Mrsm => 1,
             // The page, and its share of areas on both sides.
             Self::Across { .. } => 3,
         }
@@ -82,14 +88,14 @@ impl Mapping {
     /// How many logical pages away from a part placing it may program.
     pub(crate) fn reach(&self) -> u32 {
         match self {
-            Self::Page => 0,
+            Self::Page | Self::Mrsm => 0,
             Self::Across { .. } => 1,
         }
     }
 
     /// Whether a buffered run over a page border is best placed as one.
     pub(crate) fn joins_borders(&self) -> bool {
-        matches!(self, Self::Across { .. })
+        !matches!(self, Self::Page)
     }
 
     /// Places a write and returns how many programs its request has to wait for. The caller has made
@@ -99,6 +105,7 @@ impl Mapping {
         match self {
             Self::Page => page::place(flash, write),
             Self::Across { shrink } => across::place(flash, write, *shrink, page::place_beside),
+            Self::Mrsm => mrsm::place(flash, write),
         }
     }
 
@@ -112,20 +119,24 @@ impl Mapping {
                 flash.relocate(ppn, plane, role);
                 1
             }
+            Self::Mrsm => {
+                flash.relocate_sub_pages(ppn, plane, role);
+                1
+            }
         }
     }
 
     /// After how long without any work the drive calls [`Mapping::idle`], if ever.
     pub(crate) fn idle_after(&self) -> Option<Time> {
         match self {
-            Self::Page | Self::Across { .. } => None,
+            Self::Page | Self::Across { .. } | Self::Mrsm => None,
         }
     }
 
     /// The drive has been idle: a little background work. False if there is none left.
     pub(crate) fn idle(&mut self, _flash: &mut Flash) -> bool {
         match self {
-            Self::Page | Self::Across { .. } => false,
+            Self::Page | Self::Across { .. } | Self::Mrsm => false,
         }
     }
 }
