@@ -44,8 +44,8 @@ const K: u64 = 2;
 #[test]
 fn figures_6_and_7() {
     let mut ssd = Ssd::new(&paper(MappingKind::Across), 0, 1).expect("a valid device");
-    let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| drop(one(ssd, Op::Write, lsn, sectors));
-    let read = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| drop(one(ssd, Op::Read, lsn, sectors));
+    let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
+    let read = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Read, lsn, sectors);
     // Pages 128 and 129 hold data.
     assert_eq!(cost(&mut ssd, write(1024 * K, 16 * K)), (2, 0));
     // Fig 6: write(1028K, 6K) straddles them: one program, no read; PMT and AMT know.
@@ -76,8 +76,8 @@ fn figures_6_and_7() {
 #[test]
 fn other_cases() {
     let mut ssd = Ssd::new(&paper(MappingKind::Across), 0, 1).expect("a valid device");
-    let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| drop(one(ssd, Op::Write, lsn, sectors));
-    let trim = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| drop(one(ssd, Op::Trim, lsn, sectors));
+    let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
+    let trim = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Trim, lsn, sectors);
     let live = |ssd: &Ssd| ssd.flash().areas().unwrap().live();
     assert_eq!(cost(&mut ssd, write(0, 48)), (3, 0));
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
@@ -132,15 +132,15 @@ fn runs_form_in_the_buffer() {
     // The tail of page 0 and the head of page 1 come one by one and leave as one.
     one(&mut ssd, Op::Write, 12, 4);
     one(&mut ssd, Op::Write, 16, 6);
-    assert_eq!(cost(&mut ssd, |ssd| drop(one(ssd, Op::Flush, 0, 0))), (1, 0));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Flush, 0, 0)), (1, 0));
     assert_eq!(ssd.stats().across.direct_writes, 1);
     // They do not touch the border, or do not fit one page: each goes home.
     one(&mut ssd, Op::Write, 44, 3);
     one(&mut ssd, Op::Write, 48, 3);
-    assert_eq!(cost(&mut ssd, |ssd| drop(one(ssd, Op::Flush, 0, 0))), (2, 0));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Flush, 0, 0)), (2, 0));
     one(&mut ssd, Op::Write, 70, 10);
     one(&mut ssd, Op::Write, 80, 8);
-    assert_eq!(cost(&mut ssd, |ssd| drop(one(ssd, Op::Flush, 0, 0))), (2, 0));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Flush, 0, 0)), (2, 0));
 }
 
 #[test]

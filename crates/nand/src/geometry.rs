@@ -1,5 +1,6 @@
 //! How many of everything there is, and how physical addresses are written.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A physical page: plane, block and page packed into one word (see [`Geometry::ppn`]).
@@ -11,7 +12,7 @@ pub struct Ppn(pub u32);
 pub struct Block(pub u32);
 
 /// The shape of the flash array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Buses, each carrying one transfer at a time (1 to 256).

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use crate::allocation::{Allocation, PageClass, Role};
 use crate::blocks::Blocks;
 use crate::config::{DeviceConfig, Layout};
-use crate::fragments::{Fragment, Fragments, runs};
+use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::gc::Job;
-use crate::log::{MetaLog, RECORD_BYTES, TrimRecord};
+use crate::log::{MetaLog, RECORD_BYTES, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
 use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
 use crate::streams::Streams;
@@ -171,6 +171,10 @@ impl Flash {
     /// Flash operations so far.
     pub fn counters(&self) -> &nandle_nand::Counters {
         self.nand.counters()
+    }
+    /// Nanoseconds that each die and each channel was busy.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        self.nand.busy_ns()
     }
     /// Sectors of a page.
     #[inline]
@@ -711,7 +715,7 @@ impl Flash {
             let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
             let page = self.table.page_of(lpn as u32, &self.layout);
             self.load_map_page(page, None, true);
-            self.detach(lpn as u32, crate::fragments::run_mask(from as u32, (to - from) as u32));
+            self.detach(lpn as u32, run_mask(from as u32, (to - from) as u32));
             self.areas_follow(lpn as u32);
         }
         let seq = self.nand.array_mut().take_seq();
@@ -737,61 +741,119 @@ impl Flash {
         self.geometry().page_bytes / RECORD_BYTES
     }
 
-    /// Writes all pending records; with `plane`, into that plane's collection blocks, where there is
-    /// always room. The last program written, if there was anything to write and room for it.
-    pub(crate) fn write_log(&mut self, plane: Option<u32>) -> Option<OpId> {
-        let per_page = self.records_per_page() as usize;
-        let mut last = None;
-        // Old pages die when the whole set, written anew, takes less than half of them.
-        let anew = self.log.range_count().div_ceil(per_page).max(2);
-        if plane.is_none() && self.log.pages.len() > 2 * anew {
-            self.prune_log();
-            let fresh: Vec<TrimRecord> = self.log.ranges().collect();
-            let old = std::mem::take(&mut self.log.pages);
-            let kept = std::mem::replace(&mut self.log.pending, fresh);
-            let written = self.write_log_pages(plane, &mut last);
-            if !written {
-                // No room for all of it: the old pages stay, the rest is tried again later.
-                self.log.pages.splice(0..0, old);
-                self.log.pending = kept;
-                return self.write_log_pages(plane, &mut last).then_some(last).flatten();
-            }
-            for (_, ppn) in old {
-                // Programs of one log are not ordered among each other: all are waited for.
-                for &(_, new) in &self.log.pages {
-                    if let Some(op) = self.nand.program_of(new) {
-                        self.nand.supersede(ppn, op);
-                    }
-                }
-                self.blocks.set_dead(ppn, self.nand.now());
-            }
-            return last;
+    /// Writes all pending records, or the whole log anew if that halves it. With `plane`, a block of
+    /// that plane is about to be erased: its collection blocks serve if there is no other room.
+    /// What finds no room stays pending.
+    pub(crate) fn write_log(&mut self, plane: Option<u32>) {
+        if self.rewrite_log(plane) {
+            return;
         }
-        self.write_log_pages(plane, &mut last);
-        last
-    }
-
-    fn write_log_pages(&mut self, plane: Option<u32>, last: &mut Option<OpId>) -> bool {
+        let page_bytes = self.geometry().page_bytes;
         let per_page = self.records_per_page() as usize;
         while !self.log.pending.is_empty() {
-            let (to, role) = match plane {
-                Some(plane) if self.room(plane, Role::Gc, PageClass::SYSTEM) > 0 => (plane, Role::Gc),
-                Some(_) => return false,
-                None => match self.choose_plane(self.log.next_page, Role::System, PageClass::SYSTEM) {
-                    Some(plane) => (plane, Role::System),
-                    None => return false,
-                },
-            };
+            let Some(place) = self.log_place(plane, 1) else { return };
             let count = per_page.min(self.log.pending.len());
-            let bytes: Vec<u8> = self.log.pending.drain(..count).flat_map(TrimRecord::to_bytes).collect();
-            let number = self.log.next_page;
-            self.log.next_page += 1;
-            let (ppn, op) = self.append_system(to, role, PageUse::Meta, number, Cause::Meta);
-            self.nand.array_mut().set_note(ppn, bytes.into());
-            self.log.pages.push((number, ppn));
-            *last = Some(op);
+            let page = write_pages(&self.log.pending[..count], page_bytes).swap_remove(0);
+            self.write_log_page(place, page);
+            self.log.pending.drain(..count);
+        }
+    }
+
+    /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
+    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<u32>> {
+        let class = PageClass::SYSTEM;
+        let planes = self.geometry().planes();
+        // Consecutive log pages go round the planes.
+        let usual = if pages == 1 {
+            self.has_room(self.log.next_page, Role::System, class, 1)
+        } else {
+            (0..planes).all(|p| self.room(p, Role::System, class) >= pages.div_ceil(planes))
+        };
+        if usual {
+            return Some(None);
+        }
+        plane.filter(|&plane| self.room(plane, Role::Gc, class) >= pages).map(Some)
+    }
+
+    fn write_log_page(&mut self, place: Option<u32>, bytes: Vec<u8>) -> OpId {
+        let number = self.log.next_page;
+        self.log.next_page += 1;
+        let (plane, role) = match place {
+            Some(plane) => (plane, Role::Gc),
+            None => {
+                let plane = self.choose_plane(number, Role::System, PageClass::SYSTEM);
+                (plane.expect("room was checked"), Role::System)
+            }
+        };
+        let (ppn, op) = self.append_system(plane, role, PageUse::Meta, number, Cause::Meta);
+        self.nand.array_mut().set_note(ppn, bytes.into());
+        self.log.pages.push((number, ppn));
+        op
+    }
+
+    /// Writes the whole set of trims anew if that halves the log; the old pages die.
+    fn rewrite_log(&mut self, plane: Option<u32>) -> bool {
+        let per_page = self.records_per_page() as usize;
+        let windows = self.layout.logical_sectors.div_ceil(sectors_per_bitmap(self.geometry().page_bytes));
+        let least = self.log.range_count().div_ceil(per_page).min(windows as usize + 1);
+        if self.log.pages.len() < 2 * least.max(1) {
+            return false;
+        }
+        self.prune_log();
+        let pages = self.whole_log();
+        let Some(place) = self.log_place(plane, pages.len() as u32) else { return false };
+        let old = std::mem::take(&mut self.log.pages);
+        self.log.pending.clear();
+        let programs: Vec<OpId> = pages.into_iter().map(|page| self.write_log_page(place, page)).collect();
+        for (_, ppn) in old {
+            // Programs of one log are not ordered among each other: all are waited for.
+            for &op in &programs {
+                self.nand.supersede(ppn, op);
+            }
+            self.blocks.set_dead(ppn, self.nand.now());
         }
         true
+    }
+
+    /// The whole set of trims as pages: records, or a bitmap where there are too many of them.
+    fn whole_log(&mut self) -> Vec<Vec<u8>> {
+        let page_bytes = self.geometry().page_bytes;
+        let window = sectors_per_bitmap(page_bytes);
+        let per_page = self.records_per_page() as usize;
+        let mut windows: std::collections::BTreeMap<u64, Vec<TrimRecord>> = std::collections::BTreeMap::new();
+        for range in self.log.ranges() {
+            let (mut lsn, end) = (range.lsn, range.lsn + range.sectors);
+            while lsn < end {
+                let to = end.min((lsn / window + 1) * window);
+                windows.entry(lsn / window).or_default().push(TrimRecord { lsn, sectors: to - lsn, ..range });
+                lsn = to;
+            }
+        }
+        let (mut pages, mut records) = (vec![], vec![]);
+        for (number, ranges) in windows {
+            if ranges.len() <= per_page {
+                records.extend(ranges);
+                continue;
+            }
+            // A bitmap is newer than everything in it: sectors that hold newer data, still on its
+            // way to flash, keep their own record.
+            let (stored, gone): (Vec<_>, Vec<_>) =
+                ranges.into_iter().partition(|r| self.stores_any(r.lsn, r.sectors));
+            records.extend(stored);
+            let seq = self.nand.array_mut().take_seq();
+            pages.push(write_bitmap(number * window, &gone, seq, page_bytes));
+        }
+        pages.extend(write_pages(&records, page_bytes));
+        pages
+    }
+
+    fn stores_any(&self, lsn: u64, sectors: u64) -> bool {
+        let spp = u64::from(self.spp);
+        (lsn / spp..=(lsn + sectors - 1) / spp).any(|lpn| {
+            let (from, to) =
+                (lsn.max(lpn * spp) - lpn * spp, (lsn + sectors).min((lpn + 1) * spp) - lpn * spp);
+            self.stored(lpn as u32, run_mask(from as u32, (to - from) as u32)) != 0
+        })
     }
 
     /// Forgets trims of sectors whose newer data is on flash.

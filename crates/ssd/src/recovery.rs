@@ -16,7 +16,7 @@ use crate::allocation::Role;
 use crate::blocks::State;
 use crate::flash::Flash;
 use crate::fragments::{Fragment, run_mask};
-use crate::log::{RECORD_BYTES, TrimRecord};
+use crate::log::{TrimRecord, read_page};
 use crate::map_cache::MapCache;
 
 enum Found {
@@ -74,12 +74,8 @@ impl Flash {
                 match array.page_use(ppn) {
                     PageUse::Data => found.push((array.seq(ppn), Found::Data(ppn))),
                     PageUse::Meta => {
-                        let records = array.note(ppn).map_or(&[][..], |note| note);
-                        for record in records.chunks_exact(RECORD_BYTES as usize) {
-                            if let Some(record) = TrimRecord::from_bytes(record) {
-                                found.push((record.seq, Found::Trim(record)));
-                            }
-                        }
+                        let note = array.note(ppn).map_or(&[][..], |note| note);
+                        read_page(note, |record| found.push((record.seq, Found::Trim(record))));
                     }
                     PageUse::Map | PageUse::Erased | PageUse::Padding | PageUse::Torn => {}
                 }

@@ -31,6 +31,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandle_nand::{Cause, Extent, Extents, OpId, PageUse, Ppn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -43,7 +44,7 @@ use crate::map_cache::{MapCache, table::Table};
 use crate::striping::Striping;
 
 /// `[scheme.across]`
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AcrossConfig {
     /// An area gives up overwritten sectors instead of rolling back (not in the paper).

@@ -23,6 +23,7 @@
 //! - After a power cut a region is by sub-page if any of its pages is scattered.
 
 use nandle_nand::{Cause, Extent, Extents, OpId, PageUse, Ppn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -34,7 +35,7 @@ use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::map_cache::{MapCache, table::Table};
 
 /// `[scheme.mrsm]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MrsmConfig {
     /// Sub-pages of a page (2 to 16, at most one per sector; must divide the page's sectors).
