@@ -12,6 +12,7 @@ mod error;
 pub mod measure;
 pub mod oracle;
 pub mod replay;
+pub mod reproduce;
 pub mod resources;
 pub mod run;
 pub mod units;
