@@ -214,7 +214,7 @@ impl Fragments {
 
     /// The 32-bit entries of the logical pages from `first` up to `last`.
     pub(crate) fn words(&self, first: u32, last: u32) -> Vec<u8> {
-        let (first, last) = (first as usize, last.max(first) as usize);
+        let (first, last) = (first.min(last) as usize, last as usize);
         let mut out = Vec::with_capacity(4 * (last - first));
         for &word in &self.words[first..last] {
             if word & LIST == 0 {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::mapping::across::AcrossStats;
-use nandle_ssd::mapping::mrsm::MrsmConfig;
+use nandle_ssd::mapping::mrsm::{MrsmConfig, MrsmStats};
 use nandle_ssd::nand::Cause;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
@@ -52,6 +52,8 @@ pub struct Run {
     pub mapping_bytes: u64,
     /// Across-page areas.
     pub areas: AcrossStats,
+    /// Regions and sub-pages.
+    pub mrsm: MrsmStats,
 }
 
 impl Run {
@@ -95,6 +97,9 @@ pub fn device(mapping: MappingKind, page: u32, quick: bool) -> DeviceConfig {
     g.blocks_per_plane =
         (u64::from(g.blocks_per_plane) * u64::from(g.page_bytes) / u64::from(page)) as u32 / scale;
     g.page_bytes = page;
+    // The threshold, and the blocks being written, stay free.
+    let most = 0.9 - 4.0 / f64::from(g.blocks_per_plane);
+    config.precondition.used = config.precondition.used.min(most);
     config.map_cache.bytes /= u64::from(scale);
     config.scheme.mapping = mapping;
     config.scheme.mrsm = MrsmConfig {
@@ -107,24 +112,38 @@ pub fn device(mapping: MappingKind, page: u32, quick: bool) -> DeviceConfig {
     config
 }
 
-/// Replays a twin's first `most` requests.
+/// Replays a twin's first `most` requests on a fresh device.
 ///
 /// # Panics
 /// If the device or the twin cannot be had: both are ours.
 #[must_use]
 pub fn run(twin: &str, config: &DeviceConfig, most: Option<u64>) -> Run {
     let mut ssd = Ssd::new(config, 0, 1).expect("a valid device");
+    let mut out = replay(&mut ssd, twin, most);
+    let counters = ssd.flash().counters();
+    for cause in 0..Cause::COUNT {
+        out.flash_writes[cause] = counters.programs[cause].iter().sum();
+        out.flash_reads[cause] = counters.reads[cause].iter().sum();
+    }
+    out.erases = counters.erases;
+    out.dram = ssd.stats().dram_accesses;
+    out.mapping_bytes = ssd.flash().mapping_bytes();
+    out.areas = ssd.stats().across.clone();
+    out.mrsm = ssd.stats().mrsm.clone();
+    out
+}
+
+/// Replays a twin at its times.
+fn replay(ssd: &mut Ssd, twin: &str, most: Option<u64>) -> Run {
+    let config = ssd.config();
     let (page, sector) = (config.geometry.page_bytes, config.geometry.sector_bytes);
-    let logical = ssd.layout().logical_bytes;
-    let target =
-        Target { logical_bytes: logical, page_bytes: page, sector_bytes: sector, seed: 1, requests: most };
+    let logical_bytes = ssd.layout().logical_bytes;
+    let target = Target { logical_bytes, page_bytes: page, sector_bytes: sector, seed: 1, requests: most };
     let mut source = named(twin, &target).expect("a twin that exists").into_source();
-    let mut out = Run::default();
-    let spp = u64::from(page / sector);
+    let (mut out, start, spp) = (Run::default(), ssd.now(), u64::from(page / sector));
     let mut arrivals: Vec<(u64, Op, u64, usize)> = Vec::new();
     let mut batch: Vec<Request> = Vec::new();
     let mut done: Vec<Completion> = Vec::new();
-    let before = (ssd.stats().clone(), ssd.flash().counters().clone());
     loop {
         batch.clear();
         source.fill(&mut batch, 4096).expect("a generated trace");
@@ -140,18 +159,17 @@ pub fn run(twin: &str, config: &DeviceConfig, most: Option<u64>) -> Run {
             let (lsn, sectors) = (r.offset / u64::from(sector), r.bytes / u64::from(sector));
             let pages = (lsn + sectors - 1) / spp - lsn / spp + 1;
             let class = usize::from(sectors <= spp && pages == 2);
-            ssd.advance(r.time_ns, &mut done);
+            let arrival = r.time_ns;
+            ssd.advance(arrival, &mut done);
             while !ssd.accepts() {
                 let next = ssd.next_event().expect("requests are under way");
                 ssd.advance(next, &mut done);
             }
             account(&mut out, &mut done, &arrivals);
-            let at = ssd.now().max(r.time_ns);
-            ssd.submit(
-                at,
-                &Command { id: arrivals.len() as u64, op, lsn, sectors, fua: false, stream: 0, data: &[] },
-            );
-            arrivals.push((r.time_ns, op, sectors, class));
+            let id = arrivals.len() as u64;
+            let command = Command { id, op, lsn, sectors, fua: false, stream: 0, data: &[] };
+            ssd.submit(ssd.now().max(arrival), &command);
+            arrivals.push((arrival, op, sectors, class));
             out.requests[class] += 1;
             if op == Op::Write {
                 out.write_pages[class] += pages;
@@ -163,17 +181,6 @@ pub fn run(twin: &str, config: &DeviceConfig, most: Option<u64>) -> Run {
         ssd.advance(next, &mut done);
     }
     account(&mut out, &mut done, &arrivals);
-    let counters = ssd.flash().counters();
-    for cause in 0..Cause::COUNT {
-        out.flash_writes[cause] =
-            counters.programs[cause].iter().sum::<u64>() - before.1.programs[cause].iter().sum::<u64>();
-        out.flash_reads[cause] =
-            counters.reads[cause].iter().sum::<u64>() - before.1.reads[cause].iter().sum::<u64>();
-    }
-    out.erases = counters.erases - before.1.erases;
-    out.dram = ssd.stats().dram_accesses - before.0.dram_accesses;
-    out.mapping_bytes = ssd.flash().mapping_bytes();
-    out.areas = ssd.stats().across.clone();
     out
 }
 
@@ -193,14 +200,16 @@ fn account(out: &mut Run, done: &mut Vec<Completion>, arrivals: &[(u64, Op, u64,
 /// Runs of the six twins, each under page, MRSM and Across-FTL.
 pub type Runs = Vec<[Run; 3]>;
 
-/// All runs at one page size; `progress` is told of each.
-pub fn runs(page: u32, quick: bool, mut progress: impl FnMut(&str, MappingKind, &Run)) -> Runs {
+/// All runs at one page size, with 1/`cache` of the preset's mapping cache; `progress` is told of each.
+pub fn runs(page: u32, quick: bool, cache: u64, mut progress: impl FnMut(&str, MappingKind, &Run)) -> Runs {
     let most = quick.then_some(90_000);
     TWINS
         .iter()
         .map(|twin| {
             SCHEMES.map(|mapping| {
-                let run = run(twin, &device(mapping, page, quick), most);
+                let mut config = device(mapping, page, quick);
+                config.map_cache.bytes = (config.map_cache.bytes / cache).max(2 * u64::from(page));
+                let run = run(twin, &config, most);
                 progress(twin, mapping, &run);
                 run
             })
@@ -364,8 +373,13 @@ pub fn line(twin: &str, mapping: MappingKind, r: &Run) -> String {
     let by = |all: &[u64; Cause::COUNT]| {
         format!("host {} rmw {} gc {} merge {} map {}", all[0], all[1], all[2], all[3], all[4])
     };
+    let counts = match mapping {
+        MappingKind::Across => format!("{:?}", r.areas),
+        MappingKind::Mrsm => format!("{:?}", r.mrsm),
+        _ => String::new(),
+    };
     format!(
-        "{twin} {}: write {:.3} ms, read {:.3} ms, programs {}, reads {}, erases {}, dram {}, table {} MiB, {:?}",
+        "{twin} {}: write {:.3} ms, read {:.3} ms, programs {}, reads {}, erases {}, dram {}, table {} MiB {counts}",
         mapping.name(),
         r.write_ms(),
         r.read_ms(),
@@ -374,6 +388,5 @@ pub fn line(twin: &str, mapping: MappingKind, r: &Run) -> String {
         r.erases,
         r.dram,
         r.mapping_bytes >> 20,
-        r.areas,
     )
 }
