@@ -340,7 +340,9 @@ impl DeviceConfig {
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
-        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + 1);
+        // Collection makes room for all that placing one write may program.
+        let at_once = self.scheme.mapping.pages_at_once().div_ceil(g.pages_per_block);
+        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
         let open_blocks = self.scheme.streams.host_streams() + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;

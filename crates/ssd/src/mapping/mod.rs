@@ -22,6 +22,16 @@ crate::catalog! {
     }
 }
 
+impl MappingKind {
+    /// Most programs in one plane that room is asked for at once: those of the two parts of a run.
+    pub(crate) fn pages_at_once(self) -> u32 {
+        match self {
+            Self::Page | Self::Mrsm => 2,
+            Self::Across => 6,
+        }
+    }
+}
+
 /// Some sectors of one logical page, on their way to flash.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
