@@ -35,7 +35,7 @@ impl Bar {
             self.bar.set_length(progress.total.unwrap_or(0));
             self.calls = 0;
         }
-        if self.calls % EVERY == 0 && !self.bar.is_hidden() {
+        if self.calls.is_multiple_of(EVERY) && !self.bar.is_hidden() {
             self.bar.set_position(progress.requests);
             if let Some(waf) = progress.waf {
                 self.bar.set_message(format!(", WAF {waf:.2}"));

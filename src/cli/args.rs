@@ -101,18 +101,27 @@ pub struct Reading {
     /// Expression with the groups time, op, offset and bytes, for --format regex.
     #[arg(long, value_name = "REGEX")]
     pub regex: Option<String>,
+    /// Bytes per unit of the expression's offset: 1, 512, 4096...
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    pub offset_unit: u64,
+    /// Bytes per unit of the expression's bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    pub size_unit: u64,
 }
 
 impl Reading {
     pub fn options(&self) -> Options {
-        let plain = Options::default();
         Options {
             format: self.format,
             time_unit: self.time_unit,
             volume: self.volume.clone(),
-            action: self.action.or(plain.action),
-            regex: self.regex.as_deref().map(RegexFormat::new),
-            ..plain
+            action: self.action,
+            regex: self.regex.as_deref().map(|pattern| RegexFormat {
+                offset_unit_bytes: self.offset_unit,
+                size_unit_bytes: self.size_unit,
+                ..RegexFormat::new(pattern)
+            }),
+            ..Options::default()
         }
     }
 }

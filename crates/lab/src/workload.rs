@@ -84,7 +84,10 @@ impl Asked {
             return Err(Error::input("--requests 0: expected at least 1"));
         }
         let mut prepared = match self.find(drive)? {
-            Kind::Generated(workload) => generated(workload, drive),
+            Kind::Generated(workload) => {
+                self.needs_no_reading()?;
+                generated(workload, drive)
+            }
             Kind::Trace(path) => self.trace(&path, drive)?,
         };
         if let Some((last, _)) = prepared.phases.last_mut() {
@@ -103,6 +106,7 @@ impl Asked {
         }
         Ok(match self.find(drive)? {
             Kind::Generated(workload) => {
+                self.needs_no_reading()?;
                 let notes = workload.notes.clone();
                 let kind =
                     format!("generated for a device of {}", crate::units::bytes(drive.layout.logical_bytes));
@@ -114,10 +118,29 @@ impl Asked {
                 Opened {
                     kind: trace.format().to_string(),
                     notes: Vec::new(),
-                    inner: Inner::Trace(trace, left),
+                    inner: Inner::Trace(Box::new(trace), left),
                 }
             }
         })
+    }
+
+    /// Options of reading do nothing for a workload that is generated: they are refused.
+    fn needs_no_reading(&self) -> Result<(), Error> {
+        let o = &self.trace;
+        let given = [
+            ("--format", o.format.is_some()),
+            ("--volume", o.volume.is_some()),
+            ("--time-unit", o.time_unit.is_some()),
+            ("--action", o.action.is_some()),
+            ("--regex", o.regex.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::input(format!(
+                "{option} is for trace files; {} is generated: expected the one without the other",
+                self.workload
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn target(&self, drive: &Drive) -> Target {
@@ -180,9 +203,7 @@ impl Asked {
             let footprint = Footprint::of(&mut pass, limit)?;
             notes.extend(pass.warnings());
             let counts = pass.counts();
-            if !counts.skipped.is_empty() || counts.out_of_order > 0 || counts.clamped > 0 {
-                notes.push(format!("trace: {counts}"));
-            }
+            notes.extend(remarkable(&counts).map(|said| format!("trace: {said}")));
             if footprint.requests == 0 {
                 return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
             }
@@ -236,6 +257,13 @@ pub fn fitted_toml(fitted: &Fitted) -> Result<String, Error> {
     toml::to_string(fitted).map_err(|e| Error::input(format!("the fitted trace cannot be written: {e}")))
 }
 
+/// What became of the rows of a trace, if it is worth saying: more than a header was skipped, or
+/// rows were moved.
+fn remarkable(counts: &nandle_trace::Counts) -> Option<String> {
+    let skipped = counts.skipped.keys().any(|why| why != "header");
+    (skipped || counts.out_of_order > 0 || counts.clamped > 0).then(|| counts.to_string())
+}
+
 /// The requests of a workload, with what is known about where they come from.
 pub struct Opened {
     /// Format of the trace, or for which device it was generated.
@@ -247,7 +275,7 @@ pub struct Opened {
 enum Inner {
     Generated(Box<dyn Source>),
     /// And how many requests are still wanted.
-    Trace(nandle_trace::Trace, u64),
+    Trace(Box<nandle_trace::Trace>, u64),
 }
 
 impl Opened {
@@ -258,9 +286,7 @@ impl Opened {
         if let Inner::Trace(trace, _) = &self.inner {
             notes.extend(trace.warnings());
             let counts = trace.counts();
-            if !counts.skipped.is_empty() || counts.out_of_order > 0 || counts.clamped > 0 {
-                notes.push(counts.to_string());
-            }
+            notes.extend(remarkable(&counts));
         }
         notes
     }
@@ -301,6 +327,10 @@ pub(crate) fn ageing(
     seed: u64,
     drive: &Drive,
 ) -> Result<Prepared, Error> {
+    // How trace files are read says nothing about a workload that is generated.
+    let path = Path::new(trace);
+    let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
+    let options = if generated { &Options::default() } else { options };
     let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
     let mut prepared = asked.prepare(drive)?;
     for (phase, _) in &mut prepared.phases {

@@ -42,6 +42,8 @@ impl Directory {
         }
         fs::create_dir_all(path.join("latency"))
             .map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+        // An earlier run's log would be taken for this one's.
+        let _ = fs::remove_file(path.join("io.parquet"));
         Ok(Self(path.to_owned()))
     }
 
