@@ -125,6 +125,28 @@ fn other_cases() {
 }
 
 #[test]
+fn mrsm_writes_sub_pages_without_reading() {
+    let mut config = paper(MappingKind::Mrsm);
+    config.scheme.mrsm.switch_after = 2;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
+    assert_eq!(cost(&mut ssd, write(0, 64)), (4, 0));
+    // By page: read, modify, write. The second update splits the region, and no longer reads.
+    assert_eq!(cost(&mut ssd, write(0, 8)), (1, 1));
+    assert_eq!(cost(&mut ssd, write(0, 8)), (1, 0));
+    assert_eq!(ssd.stats().mrsm.split_regions, 1);
+    // Half a page on both sides of a border: packed into one page; the read needs only that.
+    assert_eq!(cost(&mut ssd, write(24, 16)), (1, 0));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 24, 16)), (0, 1));
+    // Parts of sub-pages are completed from where the rest is.
+    assert_eq!(cost(&mut ssd, write(44, 8)), (1, 2));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 0, 64)), (0, 6));
+    // A full page brings itself together.
+    assert_eq!(cost(&mut ssd, write(0, 64)), (4, 0));
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 0, 64)), (0, 4));
+}
+
+#[test]
 fn runs_form_in_the_buffer() {
     let mut config = paper(MappingKind::Across);
     config.buffer.bytes = 64 << 10;
