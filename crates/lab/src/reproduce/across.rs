@@ -140,7 +140,7 @@ fn replay(ssd: &mut Ssd, twin: &str, most: Option<u64>) -> Run {
     let logical_bytes = ssd.layout().logical_bytes;
     let target = Target { logical_bytes, page_bytes: page, sector_bytes: sector, seed: 1, requests: most };
     let mut source = named(twin, &target).expect("a twin that exists").into_source();
-    let (mut out, start, spp) = (Run::default(), ssd.now(), u64::from(page / sector));
+    let (mut out, spp) = (Run::default(), u64::from(page / sector));
     let mut arrivals: Vec<(u64, Op, u64, usize)> = Vec::new();
     let mut batch: Vec<Request> = Vec::new();
     let mut done: Vec<Completion> = Vec::new();
