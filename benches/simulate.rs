@@ -64,7 +64,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|a| a == "--once") {
         let name = arguments.get(at + 1).map_or("", String::as_str);
-        let workload = WORKLOADS.iter().find(|w| w.name == name).expect("common, gc20, gc10 or sequential-4k");
+        let workload =
+            WORKLOADS.iter().find(|w| w.name == name).expect("common, gc20, gc10 or sequential-4k");
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));
         return;

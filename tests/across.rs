@@ -187,7 +187,11 @@ fn aligned_traffic_costs_what_it_costs_on_page_mapping() {
                 ssd.flash().fragments().digest(),
             )
         };
-        assert_eq!(run(MappingKind::Page), run(MappingKind::Across));
+        let (page, across) = (run(MappingKind::Page), run(MappingKind::Across));
+        assert_eq!((page.1, page.2, page.3), (across.1, across.2, across.3));
+        // Room for three programs is asked for, so a write may wait for it a little earlier.
+        let ratio = across.0 as f64 / page.0 as f64;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}");
     }
 }
 

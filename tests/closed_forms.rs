@@ -191,6 +191,20 @@ fn buffered_writes_cost_ram_until_there_is_no_room() {
 }
 
 #[test]
+fn a_full_buffer_drains_on_all_dies() {
+    // Eight dies, a buffer of 16 pages, 64 writes waiting: room is made for all of them at once, so
+    // throughput is the dies', as without a buffer.
+    let mut config = array(8, 1);
+    config.buffer.bytes = 16 * 4096;
+    let mut ssd = new(&config);
+    let pages = u64::from(ssd.layout().logical_pages) / 8 * 8;
+    let (took, _) = closed(&mut ssd, 64, pages, |n| (Op::Write, n * 8, 8));
+    let bound = (TRANSFER + PROGRAM) * (pages - 16) / 8;
+    let ratio = took as f64 / bound as f64;
+    assert!((0.99..1.02).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn small_writes_on_large_pages_amplify_sixteenfold() {
     let mut config = array(2, 2);
     config.geometry.page_bytes = 8192;

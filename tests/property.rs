@@ -5,9 +5,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
+use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::buffer::BufferKind;
+use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::mapping::mrsm::MrsmConfig;
+use nandle_ssd::mapping::multi_version::{MultiVersionConfig, PointerKind};
 use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::victim::VictimKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
@@ -44,12 +47,26 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 prop_compose! {
+    fn multi_version()(
+        max_versions in 2..4_u32, direct in any::<bool>(), gc_merge in 0..4_u32,
+        version_budget in prop::sample::select(vec![0.3, 1.0]),
+        idle_merge_after_ns in prop::sample::select(vec![0_u64, 100_000]),
+    ) -> MultiVersionConfig {
+        let pointer = if direct { PointerKind::Direct } else { PointerKind::Indirect };
+        MultiVersionConfig { max_versions, pointer, version_budget, table_share: 1.0, idle_merge_after_ns, gc_merge }
+    }
+}
+
+prop_compose! {
     fn device()(
         planes in 1..3_u32, dies in 1..3_u32, sectors in prop::sample::select(vec![1_u32, 2, 4, 8, 13, 64]),
         pages in 3..9_u32, blocks in 10..14_u32,
         cell in prop::sample::select(vec![CellKind::Slc, CellKind::Mlc, CellKind::Tlc, CellKind::Qlc]),
-        relaxed in any::<bool>(),
-        buffer in prop::sample::select(vec![0_u64, 1, 3, 9]), fifo in any::<bool>(),
+        relaxed in any::<bool>(), policy in 0..AllocationKind::ALL.len(),
+        buffer in prop::sample::select(vec![0_u64, 1, 3, 9]),
+        kind in prop::sample::select(vec![BufferKind::Lru, BufferKind::Fifo, BufferKind::Mca, BufferKind::PcLru]),
+        insert in prop::sample::select(vec![Insert::Stay, Insert::Head, Insert::At(3)]),
+        multi_version in prop::option::of(multi_version()), compaction in any::<bool>(),
         cache in prop::bool::weighted(0.3),
         victim in prop::sample::select(vec![VictimKind::Greedy, VictimKind::CostBenefit, VictimKind::DChoices, VictimKind::Fifo]),
         scheduler in prop::sample::select(vec![Scheduler::Fifo, Scheduler::ReadFirst, Scheduler::HostOverGc, Scheduler::Priority]),
@@ -68,8 +85,17 @@ prop_compose! {
         c.geometry.blocks_per_plane = blocks;
         c.cell.kind = cell;
         c.cell.program_order = if relaxed { ProgramOrder::Relaxed } else { ProgramOrder::Strict };
+        if relaxed && cell != CellKind::Slc {
+            c.scheme.allocation = AllocationKind::ALL[policy].0;
+        }
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes);
-        c.scheme.buffer = if fifo && buffer > 0 { BufferKind::Fifo } else { BufferKind::Lru };
+        c.scheme.buffer = if buffer > 0 { kind } else { BufferKind::Lru };
+        c.scheme.pc_lru.insert = insert;
+        c.scheme.compaction = compaction;
+        if let Some(settings) = multi_version {
+            c.scheme.mapping = MappingKind::MultiVersion;
+            c.scheme.multi_version = settings;
+        }
         c.map_cache.bytes = if cache { 2 * u64::from(c.geometry.page_bytes) } else { 0 };
         c.gc.victim = victim;
         c.gc.copies_in_flight = copies;
@@ -82,7 +108,9 @@ prop_compose! {
             c.scheme.striping = "dynamic".into();
         }
         c.wear.static_gap = if wear { 2 } else { 0 };
-        c.scheme.mapping = if sectors == 1 { MappingKind::Page } else { mapping };
+        if mapping != MappingKind::Page && sectors > 1 {
+            (c.scheme.mapping, c.scheme.compaction) = (mapping, false);
+        }
         c.scheme.across.shrink = shrink;
         let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
         c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };

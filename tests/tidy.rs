@@ -64,7 +64,10 @@ fn every_policy_file_is_registered() {
         for file in rust_files(&format!("crates/ssd/src/{folder}")) {
             let name = file.file_stem().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
             if name != "mod" && file.parent().is_some_and(|p| p.ends_with(folder)) {
-                assert!(module.contains(&format!("mod {name};")), "{folder}/{name}.rs is not part of its folder");
+                assert!(
+                    module.contains(&format!("mod {name};")),
+                    "{folder}/{name}.rs is not part of its folder"
+                );
             }
         }
     }
@@ -82,9 +85,14 @@ fn every_module_says_what_it_is() {
 fn documents_name_files_that_exist() {
     for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
         for part in read(document).split('`').skip(1).step_by(2) {
-            let looks_like_a_path = part.contains('/') && part.ends_with(".rs") | part.ends_with(".py") | part.ends_with(".txt");
+            let looks_like_a_path =
+                part.contains('/') && part.ends_with(".rs") | part.ends_with(".py") | part.ends_with(".txt");
             if looks_like_a_path && !part.contains(' ') {
-                let there = [part.to_owned(), format!("crates/{part}"), format!("crates/{}", part.replacen('/', "/src/", 1))];
+                let there = [
+                    part.to_owned(),
+                    format!("crates/{part}"),
+                    format!("crates/{}", part.replacen('/', "/src/", 1)),
+                ];
                 assert!(there.iter().any(|p| root().join(p).exists()), "{document} names {part}");
             }
         }

@@ -2,9 +2,11 @@
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::buffer::BufferKind;
+use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
 use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::mapping::mrsm::MrsmConfig;
+use nandle_ssd::mapping::multi_version::PointerKind;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::victim::VictimKind;
 
@@ -128,6 +130,142 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.op_ratio = 1.3;
             }),
         ),
+        (
+            "waflash",
+            with(&|c| {
+                c.buffer.bytes = 48 << 10;
+                c.scheme.buffer = BufferKind::PcLru;
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "waflash, 4 KiB sectors, dynamic, mapping cache, three versions",
+            with(&|c| {
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.buffer.bytes = 256 << 10;
+                c.map_cache.bytes = 32768;
+                c.scheme.buffer = BufferKind::PcLru;
+                c.scheme.pc_lru.insert = Insert::At(5);
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.multi_version.max_versions = 3;
+                c.scheme.striping = "dynamic".into();
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "mca, multi-version, direct pointers, wear levelling",
+            with(&|c| {
+                c.buffer.bytes = 32 << 10;
+                c.scheme.buffer = BufferKind::Mca;
+                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.multi_version.pointer = PointerKind::Direct;
+                c.scheme.multi_version.version_budget = 1.0;
+                c.scheme.multi_version.idle_merge_after_ns = 1_000_000;
+                c.wear.static_gap = 4;
+                c.op_ratio = 0.9;
+            }),
+        ),
+        (
+            "compaction on page mapping",
+            with(&|c| {
+                c.buffer.bytes = 48 << 10;
+                c.scheme.compaction = true;
+                c.scheme.compacted.region_pages = 100;
+                c.op_ratio = 0.9;
+                c.timing.scheduler = Scheduler::HostOverGc;
+            }),
+        ),
+    ]
+    .into_iter()
+    .chain(page_type_devices())
+    .chain(border_devices())
+    .collect()
+}
+
+/// Devices for each policy that chooses page types: MLC, TLC and QLC, large and small sectors, with
+/// and without a buffer, wear levelling, a mapping cache.
+pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
+    use nandle_ssd::allocation::AllocationKind::{self, LsbFirst, Papa, SizeBased};
+    let device = |policy: AllocationKind, kind: CellKind, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.geometry.blocks_per_plane = 24;
+        c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, endurance: 0 };
+        c.timing.read_ns = vec![50_000, 100_000, 150_000, 200_000];
+        c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000, 8_000_000];
+        c.timing.read_ns.truncate(kind.bits() as usize);
+        c.timing.program_ns.truncate(kind.bits() as usize);
+        c.scheme.allocation = policy;
+        f(&mut c);
+        c
+    };
+    let large_sectors = |c: &mut DeviceConfig| {
+        c.geometry.sector_bytes = 4096;
+        c.geometry.page_bytes = 16384;
+    };
+    let levelled = |c: &mut DeviceConfig| {
+        c.wear.static_gap = 4;
+        c.scheme.striping = "dynamic".into();
+        c.op_ratio = 0.9;
+    };
+    vec![
+        ("lsb-first, TLC", device(LsbFirst, CellKind::Tlc, &|_| ())),
+        ("lsb-first, QLC, buffer", device(LsbFirst, CellKind::Qlc, &|c| c.buffer.bytes = 32 << 10)),
+        ("lsb-first, MLC, wear levelling", device(LsbFirst, CellKind::Mlc, &levelled)),
+        ("size-based, TLC, 4 KiB sectors", device(SizeBased, CellKind::Tlc, &large_sectors)),
+        ("size-based, MLC, buffer", device(SizeBased, CellKind::Mlc, &|c| c.buffer.bytes = 32 << 10)),
+        ("size-based, QLC, wear levelling", device(SizeBased, CellKind::Qlc, &levelled)),
+        ("papa, TLC, 4 KiB sectors", device(Papa, CellKind::Tlc, &large_sectors)),
+        (
+            "papa, TLC, smallest spare, emergencies only",
+            device(Papa, CellKind::Tlc, &|c| {
+                c.op_ratio = 0.4118;
+                c.gc.types_ahead = false;
+            }),
+        ),
+        (
+            "size-based, TLC, emergencies only",
+            device(SizeBased, CellKind::Tlc, &|c| c.gc.types_ahead = false),
+        ),
+        (
+            "papa, TLC, buffer, tiny mapping cache",
+            device(Papa, CellKind::Tlc, &|c| {
+                c.geometry.page_bytes = 512;
+                c.geometry.sector_bytes = 512;
+                c.geometry.pages_per_block = 30;
+                c.geometry.blocks_per_plane = 30;
+                c.map_cache.bytes = 1024;
+                c.op_ratio = 0.9;
+                c.buffer.bytes = 8 << 10;
+            }),
+        ),
+        ("papa, MLC, wear levelling", device(Papa, CellKind::Mlc, &levelled)),
+        (
+            "papa, QLC, factory bad, FIFO buffer",
+            device(Papa, CellKind::Qlc, &|c| {
+                c.geometry.pages_per_block = 14;
+                c.buffer.bytes = 32 << 10;
+                c.scheme.buffer = BufferKind::Fifo;
+                c.wear.factory_bad = 0.05;
+                c.op_ratio = 0.9;
+            }),
+        ),
+    ]
+}
+
+/// Devices with areas over page borders, and with regions mapped by sub-page.
+pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |f: &dyn Fn(&mut DeviceConfig)| {
+        let mut config = base();
+        f(&mut config);
+        config
+    };
+    vec![
         (
             "across",
             with(&|c| {

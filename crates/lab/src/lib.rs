@@ -2,7 +2,7 @@
 //!
 //! [`config`] makes a drive from a preset or a TOML file, [`workload`] finds what it is asked to do,
 //! [`replay`] drives it in virtual time, [`oracle`] judges what it returns, [`measure`] counts, and
-//! [`run`] does all of it and writes the run directory.
+//! [`run`] does all of it and writes the run directory. [`reproduce`] repeats the papers' experiments.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 

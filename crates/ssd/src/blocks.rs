@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use nandle_nand::{Block, Geometry, Ppn};
 
+use crate::extra::Extra;
+
 const NONE: u32 = u32::MAX;
 
 /// Where a block is in its life.
@@ -41,6 +43,10 @@ struct Info {
     state: State,
     /// Pages of it were trimmed since the metadata log was last written.
     trimmed: bool,
+    /// Half-written, and in a bucket of `begun`.
+    listed: bool,
+    /// Dead pages, while it is listed.
+    dead: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +57,8 @@ struct Plane {
     tails: Vec<u32>,
     /// Bit n: bucket n is not empty.
     filled: Vec<u64>,
+    /// First half-written block per count of dead pages; empty until a policy lists one.
+    begun: Vec<u32>,
     closed: Vec<Block>,
     oldest: u32,
     youngest: u32,
@@ -66,6 +74,8 @@ pub struct Blocks {
     /// Bit per page: holds live data.
     live: Vec<u64>,
     words_per_block: usize,
+    /// Which live pages are more than one per logical page, for schemes that write such pages.
+    extra: Option<Box<Extra>>,
     /// Free pool ordered by wear (true) or by order of freeing.
     by_wear: bool,
     freed: u64,
@@ -85,12 +95,15 @@ impl Blocks {
             place: NONE,
             state: State::Bad,
             trimmed: false,
+            listed: false,
+            dead: 0,
         };
         let plane = Plane {
             free: BTreeSet::new(),
             heads: vec![NONE; ppb as usize + 1],
             tails: vec![NONE; ppb as usize + 1],
             filled: vec![0; (ppb as usize + 1).div_ceil(64)],
+            begun: Vec::new(),
             closed: Vec::new(),
             oldest: NONE,
             youngest: NONE,
@@ -101,6 +114,7 @@ impl Blocks {
             planes: vec![plane; geometry.planes() as usize],
             live: vec![0; geometry.block_slots() * words_per_block],
             words_per_block,
+            extra: None,
             by_wear,
             freed: 0,
             geometry: geometry.clone(),
@@ -283,12 +297,99 @@ impl Blocks {
         if closed {
             self.unlink(block);
         }
+        if let Some(extra) = &mut self.extra {
+            extra.unmark(self.geometry.plane_of(block), (word, bit));
+        }
         let info = &mut self.info[block.0 as usize];
         info.valid -= 1;
         info.last_invalidated = now;
         if closed {
             self.link(block);
+        } else if self.info[block.0 as usize].listed {
+            let dead = self.info[block.0 as usize].dead + 1;
+            self.unlist_begun(block);
+            self.list_begun(block, dead);
         }
+    }
+
+    /// An open block with `dead` dead pages may be chosen by collection before it is full.
+    pub(crate) fn list_begun(&mut self, block: Block, dead: u32) {
+        let buckets = self.geometry.pages_per_block as usize + 1;
+        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        plane.begun.resize(buckets, NONE);
+        let head = std::mem::replace(&mut plane.begun[dead as usize], block.0);
+        if head != NONE {
+            self.info[head as usize].prev = block.0;
+        }
+        let info = &mut self.info[block.0 as usize];
+        debug_assert!(info.state == State::Open && !info.listed);
+        (info.listed, info.dead, info.prev, info.next) = (true, dead, NONE, head);
+    }
+
+    /// ... and now it may not.
+    pub(crate) fn unlist_begun(&mut self, block: Block) {
+        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        let Info { dead, prev, next, .. } = self.info[block.0 as usize];
+        debug_assert!(self.info[block.0 as usize].listed);
+        match prev {
+            NONE => plane.begun[dead as usize] = next,
+            prev => self.info[prev as usize].next = next,
+        }
+        if next != NONE {
+            self.info[next as usize].prev = prev;
+        }
+        self.info[block.0 as usize].listed = false;
+    }
+
+    /// The half-written blocks of `plane` that may be collected, most dead pages first.
+    pub(crate) fn begun_by_dead(&self, plane: u32) -> impl Iterator<Item = (u32, Block)> + '_ {
+        let heads = &self.planes[plane as usize].begun;
+        heads.iter().enumerate().rev().flat_map(|(dead, &head)| {
+            std::iter::successors((head != NONE).then_some(head), |&b| {
+                let next = self.info[b as usize].next;
+                (next != NONE).then_some(next)
+            })
+            .map(move |block| (dead as u32, Block(block)))
+        })
+    }
+
+    /// From now on extra pages are marked and counted.
+    pub(crate) fn track_extra(&mut self) {
+        self.extra = Some(Box::new(Extra::new(self.live.len(), self.geometry.planes())));
+    }
+    pub(crate) fn tracks_extra(&self) -> bool {
+        self.extra.is_some()
+    }
+    /// Live pages of `plane` beyond one per logical page.
+    #[inline]
+    pub fn extra(&self, plane: u32) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.count(plane))
+    }
+    /// Live pages beyond one per logical page.
+    #[inline]
+    pub fn extra_total(&self) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.total())
+    }
+    /// Whether `ppn` is such a page.
+    pub fn is_extra(&self, ppn: Ppn) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.is_marked(self.bit(ppn)))
+    }
+    pub(crate) fn mark_extra(&mut self, ppn: Ppn) {
+        debug_assert!(self.is_live(ppn));
+        let (at, plane) = (self.bit(ppn), self.geometry.plane_of(self.geometry.block_of(ppn)));
+        if let Some(extra) = &mut self.extra {
+            extra.mark(plane, ppn, at);
+        }
+    }
+    pub(crate) fn clear_extra(&mut self, ppn: Ppn) {
+        let (at, plane) = (self.bit(ppn), self.geometry.plane_of(self.geometry.block_of(ppn)));
+        if let Some(extra) = &mut self.extra {
+            extra.unmark(plane, at);
+        }
+    }
+    /// The page of `plane` that has been extra for longest.
+    pub(crate) fn oldest_extra(&mut self, plane: u32) -> Option<Ppn> {
+        self.extra.as_mut()?.oldest(plane)
     }
 
     /// The first live page of `block` at or after `page`.

@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
+use crate::buffer::pc_lru::{Insert, PcLruConfig};
 use crate::mapping::MappingKind;
 use crate::mapping::across::AcrossConfig;
+use crate::mapping::compaction::{CompactedConfig, Packing};
 use crate::mapping::mrsm::MrsmConfig;
+use crate::mapping::multi_version::MultiVersionConfig;
 use crate::pacing::PacingKind;
 use crate::streams::StreamsKind;
 use crate::victim::VictimKind;
@@ -113,11 +116,22 @@ pub struct GcConfig {
     pub hard: f64,
     /// Copies of one plane under way at a time (1 to 1024).
     pub copies_in_flight: u32,
+    /// Page-type policies: collect in the background when fewer pages of the types that small or
+    /// partial writes need are left than the soft watermark's blocks have; false = only when such a
+    /// write waits for one (PAPA's emergency collection alone).
+    pub types_ahead: bool,
 }
 
 impl Default for GcConfig {
     fn default() -> Self {
-        Self { victim: VictimKind::Greedy, d: 8, soft: 0.0, hard: 0.0, copies_in_flight: 4 }
+        Self {
+            victim: VictimKind::Greedy,
+            d: 8,
+            soft: 0.0,
+            hard: 0.0,
+            copies_in_flight: 4,
+            types_ahead: true,
+        }
     }
 }
 
@@ -161,6 +175,8 @@ pub struct SchemeConfig {
     pub buffer: BufferKind,
     /// How a write is placed.
     pub mapping: MappingKind,
+    /// Small partial pages that leave the buffer together share a physical page (WAFLASH).
+    pub compaction: bool,
     /// Which plane a page goes to: a static order over C(hannel) W(ay = chip) D(ie) P(lane), fastest
     /// first, as "CWDP", or "dynamic" (first idle, else least queued).
     pub striping: String,
@@ -174,6 +190,12 @@ pub struct SchemeConfig {
     pub across: AcrossConfig,
     /// Settings of `mapping = "mrsm"`.
     pub mrsm: MrsmConfig,
+    /// Of buffer = "pc-lru".
+    pub pc_lru: PcLruConfig,
+    /// Of mapping = "multi-version"; bounds and merges also of compaction.
+    pub multi_version: MultiVersionConfig,
+    /// Of compaction = true.
+    pub compacted: CompactedConfig,
 }
 
 impl Default for SchemeConfig {
@@ -181,12 +203,16 @@ impl Default for SchemeConfig {
         Self {
             buffer: BufferKind::default(),
             mapping: MappingKind::default(),
+            compaction: false,
             striping: "CWDP".into(),
             allocation: AllocationKind::default(),
             streams: StreamsKind::default(),
             pacing: PacingKind::default(),
             across: AcrossConfig::default(),
             mrsm: MrsmConfig::default(),
+            pc_lru: PcLruConfig::default(),
+            multi_version: MultiVersionConfig::default(),
+            compacted: CompactedConfig::default(),
         }
     }
 }
@@ -222,6 +248,9 @@ impl ConfigError {
     }
 }
 
+/// Bytes of an address in a mapping entry.
+pub(crate) const ENTRY_BYTES: u32 = 4;
+
 /// What follows from a valid configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
@@ -241,6 +270,8 @@ pub struct Layout {
     pub entries_per_map_page: u32,
     /// Translation pages of the whole table; 0 if it stays in RAM.
     pub map_pages: u32,
+    /// Blocks of a plane that versions of logical pages may take at the least.
+    pub version_blocks: u32,
     /// Least good blocks of a plane with which all logical pages and the reserve fit.
     pub least_blocks: u32,
 }
@@ -255,6 +286,31 @@ impl DeviceConfig {
             endurance: self.cell.endurance,
             timing: self.timing.clone(),
         }
+    }
+
+    /// Checks the settings of schemes that keep several pages of a logical page; the blocks of a plane
+    /// that are set aside for these.
+    fn validate_versions(&self) -> Result<u32, ConfigError> {
+        let (v, pc_lru) = (&self.scheme.multi_version, &self.scheme.pc_lru);
+        if !(2..=8).contains(&v.max_versions) {
+            return Err(ConfigError::new("scheme.multi_version.max_versions", v.max_versions, "2 to 8"));
+        }
+        for (field, value) in [("version_budget", v.version_budget), ("table_share", v.table_share)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(ConfigError::new(&format!("scheme.multi_version.{field}"), value, "0 to 1"));
+            }
+        }
+        if pc_lru.passes == 0 && matches!(pc_lru.insert, Insert::At(_)) {
+            return Err(ConfigError::new(
+                "scheme.pc_lru.passes",
+                pc_lru.passes,
+                "at least 1 with insert = \"at(n)\"",
+            ));
+        }
+        if self.scheme.compaction {
+            Packing::new(self)?;
+        }
+        Ok(u32::from(self.scheme.compaction || self.scheme.mapping == MappingKind::MultiVersion))
     }
 
     /// Checks every setting against its range and against the others.
@@ -299,6 +355,15 @@ impl DeviceConfig {
             return Err(ConfigError::new("op_ratio", self.op_ratio, "(raw - logical) / logical, 0 to 1000"));
         }
         crate::striping::Striping::new(&self.scheme.striping, g)?;
+        let allocation = self.scheme.allocation;
+        if allocation.chooses_types() && self.cell.kind == CellKind::Slc {
+            let expected = format!("mlc, tlc or qlc for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.kind", "slc", expected));
+        }
+        if allocation.chooses_types() && self.cell.program_order == ProgramOrder::Strict {
+            let expected = format!("relaxed for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("cell.program_order", "strict", expected));
+        }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
@@ -333,9 +398,17 @@ impl DeviceConfig {
                 return Err(ConfigError::new("scheme.mrsm.region_pages", region_pages, expected));
             }
         }
+        if self.scheme.compaction && matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm) {
+            return Err(ConfigError::new(
+                "scheme.compaction",
+                true,
+                format!("false: mapping {:?} packs pages by itself", self.scheme.mapping.name()),
+            ));
+        }
         if !(4..=16).contains(&self.map_cache.entry_bytes) {
             return Err(ConfigError::new("map_cache.entry_bytes", self.map_cache.entry_bytes, "4 to 16"));
         }
+        let version_blocks = self.validate_versions()?;
 
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
@@ -352,7 +425,8 @@ impl DeviceConfig {
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.
-        let overhead = soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0);
+        let overhead =
+            soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0) + version_blocks;
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
         let system_pages = u64::from(map_pages) + u64::from(log_pages) + u64::from(g.planes());
@@ -413,6 +487,7 @@ impl DeviceConfig {
             open_blocks,
             entries_per_map_page,
             map_pages,
+            version_blocks,
             least_blocks,
         })
     }

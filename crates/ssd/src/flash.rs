@@ -75,7 +75,8 @@ pub(crate) struct OpInfo {
     pub rmw_start: u64,
 }
 
-const PLAIN: OpInfo = OpInfo { request: NONE, release: 0, epoch: NONE, rmw_program: NONE, rmw_start: 0 };
+pub(crate) const PLAIN: OpInfo =
+    OpInfo { request: NONE, release: 0, epoch: NONE, rmw_program: NONE, rmw_start: 0 };
 
 /// Flash, map, blocks, and what is under way.
 #[derive(Clone, Debug)]
@@ -119,13 +120,19 @@ impl Flash {
             let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
             MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, capacity)))
         };
+        let mut blocks = Blocks::new(g, config.wear.dynamic);
+        if layout.version_blocks > 0 {
+            blocks.track_extra();
+        }
         Self {
             fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),
-            blocks: Blocks::new(g, config.wear.dynamic),
+            blocks,
             allocation: Allocation::new(
                 config.scheme.allocation,
-                g.planes(),
+                nand.array(),
                 config.scheme.streams.host_streams(),
+                layout.hard_blocks,
+                seed,
             ),
             map,
             table: Table::new(config, layout),
@@ -196,10 +203,23 @@ impl Flash {
     /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
     pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
-        let left = self.allocation.left(plane, role, class, self.nand.array());
-        let reserve = if role.may_use_reserve() { 0 } else { self.layout.hard_blocks };
-        let blocks = self.blocks.free(plane).saturating_sub(reserve);
-        left + blocks * self.geometry().pages_per_block
+        self.allocation.room(plane, role, class, self.nand.array(), &self.blocks)
+    }
+
+    /// A write waits for a page of its class: planes that lack one are collected although others are
+    /// left.
+    pub(crate) fn call_for(&mut self, lpn: u32, role: Role, class: PageClass, pages: u32) {
+        if !self.allocation.chooses_types() || self.has_room(lpn, role, class, pages) {
+            return;
+        }
+        let planes = match &self.striping {
+            Striping::Static(order) => order.plane(lpn)..order.plane(lpn) + 1,
+            Striping::Dynamic(_) => 0..self.geometry().planes(),
+        };
+        for plane in planes {
+            self.jobs[plane as usize].called = true;
+            self.gc_look.push(plane);
+        }
     }
 
     /// Whether `pages` writes of `lpn` by `role` find a plane.
@@ -230,6 +250,11 @@ impl Flash {
         plane
     }
 
+    /// The page that the next write of `role` in `plane` gets, if an open block says so.
+    pub(crate) fn next_page(&self, plane: u32, role: Role, class: PageClass) -> Option<Ppn> {
+        self.allocation.peek(plane, role, class, self.nand.array())
+    }
+
     /// Where host data of `lpn`, written with the host's stream id `hint`, goes.
     #[inline]
     pub fn host_role(&self, lpn: u32, hint: u16) -> Role {
@@ -247,7 +272,7 @@ impl Flash {
     // ---- orders -----------------------------------------------------------------------------
 
     #[inline]
-    fn set_info(&mut self, op: OpId, info: OpInfo) {
+    pub(crate) fn set_info(&mut self, op: OpId, info: OpInfo) {
         let slot = op.0 as usize;
         if slot >= self.info.len() {
             self.info.resize(slot + 1, PLAIN);
@@ -308,10 +333,10 @@ impl Flash {
         extents.each(self.spp, |e| sectors += u32::from(e.sectors));
         let ppn = self
             .allocation
-            .take(plane, role, class, self.nand.array(), &mut self.blocks)
+            .take(plane, role, class, self.nand.array(), &mut self.blocks, &mut self.stats.allocation)
             .expect("room was checked");
         let background = matches!(role, Role::Gc | Role::Wear) && !self.urgent(plane);
-        let oob = Oob { kind, stream: role.number(), extents };
+        let oob = Oob { kind, stream: class.label(role), extents };
         let op = self.nand.program(ppn, &oob, cause, background, after);
         self.blocks.set_live(ppn);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
@@ -325,7 +350,7 @@ impl Flash {
             op,
             OpInfo { request: owner.request.unwrap_or(NONE), release: owner.release, epoch, ..PLAIN },
         );
-        if self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks) {
+        if self.need(plane).is_some() {
             self.gc_look.push(plane);
         }
         (ppn, op)
@@ -343,7 +368,13 @@ impl Flash {
     /// Whether collection of `plane` is what host writes wait for.
     #[inline]
     pub(crate) fn urgent(&self, plane: u32) -> bool {
-        self.blocks.free(plane) <= self.layout.hard_blocks
+        self.jobs[plane as usize].called || self.spare(plane) <= self.layout.hard_blocks
+    }
+
+    /// Blocks' worth of pages that collection can write in `plane`.
+    #[inline]
+    pub(crate) fn spare(&self, plane: u32) -> u32 {
+        self.allocation.spare(plane, &self.blocks)
     }
 
     /// Sectors of a host write have been programmed.
@@ -473,6 +504,7 @@ impl Flash {
                 self.lost(ppn);
             }
         }
+        self.settle_extra(lpn);
     }
 
     /// Orders the read of a page to be copied by garbage collection.
@@ -522,7 +554,7 @@ impl Flash {
         {
             // One logical page, all of it live: the word moves.
             let extents = Extents::Home { lpn, start, len };
-            let class = PageClass { full: u32::from(len) == self.spp, alone: true };
+            let class = PageClass::of_label(oob.stream);
             let page = Page { plane, role, class, kind, extents, cause, owner: Owner::default() };
             let (to, op) = self.append(&page, &[read]);
             self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
@@ -546,7 +578,7 @@ impl Flash {
                 });
             }
         }
-        let class = PageClass { full: false, alone: true };
+        let class = PageClass::of_label(oob.stream);
         let shape = compact(&extents, self.spp);
         let page = Page { plane, role, class, kind, extents: shape, cause, owner: Owner::default() };
         let (to, op) = self.append(&page, &[read]);
@@ -568,6 +600,9 @@ impl Flash {
             self.area_moved(live[0].0, live[0].1);
         } else {
             seen.into_iter().for_each(|lpn| self.map_moved(lpn));
+        }
+        if self.blocks.is_extra(ppn) {
+            self.mark_extra(to);
         }
         self.died(ppn);
         self.nand.pair_copyback(read, op);
@@ -592,6 +627,12 @@ impl Flash {
             Table::Across(_) => self.look_up_areas(lpn, mask),
             Table::Regions(_) => self.look_up_region(lpn, mask),
         }
+    }
+
+    /// Brings the translation page of `lpn` into RAM, in the background.
+    pub(crate) fn load_map_page_of(&mut self, lpn: u32) -> Option<OpId> {
+        let page = self.table.page_of(lpn, &self.layout);
+        self.load_map_page(page, None, true)
     }
 
     /// Brings translation page `page` into RAM after `after`; what has to be waited for.
@@ -713,8 +754,7 @@ impl Flash {
             }
             let from = lsn.max(lpn * spp) - lpn * spp;
             let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
-            let page = self.table.page_of(lpn as u32, &self.layout);
-            self.load_map_page(page, None, true);
+            self.load_map_page_of(lpn as u32);
             self.detach(lpn as u32, run_mask(from as u32, (to - from) as u32));
             self.areas_follow(lpn as u32);
         }
@@ -914,6 +954,9 @@ impl Flash {
             && self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
         {
             self.blocks.close(block, self.nand.now());
+            self.gc_look.push(self.geometry().plane_of(block));
+        } else if self.jobs[self.geometry().plane_of(block) as usize].called {
+            // A half-written block without programs under way may be collected.
             self.gc_look.push(self.geometry().plane_of(block));
         }
     }

@@ -9,7 +9,19 @@ use nandle_nand::{Block, Done};
 use crate::allocation::{PageClass, Role};
 use crate::flash::Flash;
 use crate::mapping::Mapping;
+use crate::striping::Striping;
 use crate::victim;
+
+/// Why a plane is collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Pages run out.
+    Room,
+    /// A host write waits for a page of its type; there are others.
+    PageType,
+    /// One will, soon.
+    PageTypeSoon,
+}
 
 /// What collection is doing in one plane.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +37,8 @@ pub(crate) struct Job {
     /// Next closed block that static wear levelling looks at.
     wear_cursor: usize,
     most_erases: u32,
+    /// A host write waits for a page of its type, which others being left cannot give.
+    pub(crate) called: bool,
 }
 
 impl Flash {
@@ -35,11 +49,21 @@ impl Flash {
         }
     }
 
+    /// A write found no room. With dynamic striping pages die in planes that nothing was written to, so
+    /// a plane that had nothing to collect when it was last looked at may have now.
+    pub(crate) fn look_everywhere(&mut self) {
+        if matches!(self.striping, Striping::Dynamic(_)) {
+            self.gc_look.extend(0..self.geometry().planes());
+        }
+    }
+
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
         if self.jobs[slot].victim.is_none() {
-            let wants = self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks);
-            let Some(block) = wants.then(|| self.choose_victim(plane)).flatten() else { return };
+            let Some(need) = self.need(plane) else { return };
+            let Some(block) = self.choose_victim(plane, need) else { return };
+            self.stats.allocation.emergency_gcs += u64::from(need == Need::PageType);
+            self.stats.allocation.proactive_gcs += u64::from(need == Need::PageTypeSoon);
             self.start(plane, block, false);
         }
         let Some(block) = self.jobs[slot].victim else { return };
@@ -62,6 +86,20 @@ impl Flash {
         }
     }
 
+    /// Why `plane` should be collected, if it should.
+    #[inline]
+    pub(crate) fn need(&self, plane: u32) -> Option<Need> {
+        let soft = self.layout.soft_blocks;
+        if self.config.scheme.pacing.wants(self.spare(plane), soft) {
+            Some(Need::Room)
+        } else if self.jobs[plane as usize].called {
+            Some(Need::PageType)
+        } else {
+            let soon = self.config.gc.types_ahead && self.allocation.runs_short(plane, soft, &self.blocks);
+            soon.then_some(Need::PageTypeSoon)
+        }
+    }
+
     /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
     /// what was kept for it: then any open block of the plane serves.
     fn copy_role(&self, plane: u32, wear: bool) -> Option<Role> {
@@ -71,17 +109,40 @@ impl Flash {
             .find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
     }
 
-    /// The policy's victim; the emptiest block instead if that one's survivors find no room.
-    fn choose_victim(&mut self, plane: u32) -> Option<Block> {
+    /// The policy's victim; the emptiest block instead if that one's survivors find no room. For a page
+    /// type, or if no full block will do, half-written blocks are candidates too: of all the one
+    /// with the most dead pages.
+    fn choose_victim(&mut self, plane: u32, need: Need) -> Option<Block> {
+        let full = self.choose_full_victim(plane, need);
+        if full.is_some() && need == Need::Room {
+            return full;
+        }
+        let convert = need == Need::PageType;
+        let unfinished = self.allocation.unfinished_victim(plane, convert, &self.nand, &self.blocks);
+        let dead = |block| self.geometry().pages_per_block - self.blocks.valid(block);
+        match (full, unfinished) {
+            (full, Some((found, block))) if full.is_none_or(|full| found > dead(full)) => {
+                self.allocation.give_up(plane, block, self.nand.array(), &mut self.blocks);
+                self.blocks.close(block, self.nand.now());
+                self.stats.allocation.unfinished_victims += 1;
+                Some(block)
+            }
+            (full, _) => full,
+        }
+    }
+
+    fn choose_full_victim(&mut self, plane: u32, need: Need) -> Option<Block> {
         let (now, class) = (self.nand.now(), PageClass::SYSTEM);
         let candidates = self.blocks.candidates(plane);
-        let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
-        if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
-            return Some(block);
+        if need == Need::Room {
+            let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
+            if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
+                return Some(block);
+            }
         }
         let block = victim::greedy::pick(&candidates)?;
-        let open = self.allocation.left(plane, Role::Host(0), class, self.array())
-            + self.allocation.left(plane, Role::System, class, self.array());
+        let open = self.allocation.left(plane, Role::Host(0), self.array())
+            + self.allocation.left(plane, Role::System, self.array());
         (self.blocks.valid(block) <= self.room(plane, Role::Gc, class) + open).then_some(block)
     }
 
@@ -114,10 +175,11 @@ impl Flash {
         let job = &mut self.jobs[plane as usize];
         job.victim = None;
         job.erasing = false;
+        job.called = false;
         job.most_erases = job.most_erases.max(erases);
         self.progress = true;
         self.gc_look.push(plane);
-        if self.config.wear.static_gap > 0 && self.blocks.free(plane) > self.layout.hard_blocks {
+        if self.config.wear.static_gap > 0 && self.spare(plane) > self.layout.hard_blocks {
             self.level(plane);
         }
     }

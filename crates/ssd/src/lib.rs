@@ -12,6 +12,7 @@ pub mod blocks;
 pub mod buffer;
 pub mod config;
 mod epochs;
+mod extra;
 pub mod flash;
 pub mod fragments;
 mod gc;

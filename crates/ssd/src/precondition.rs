@@ -98,9 +98,16 @@ impl Flash {
     fn format_page(&mut self, plane: u32, role: Role, kind: PageUse, extents: Extents<'_>) -> Ppn {
         let ppn = self
             .allocation
-            .take(plane, role, PageClass::SYSTEM, self.nand.array(), &mut self.blocks)
+            .take(
+                plane,
+                role,
+                PageClass::SYSTEM,
+                self.nand.array(),
+                &mut self.blocks,
+                &mut self.stats.allocation,
+            )
             .expect("the shares were validated");
-        self.nand.array_mut().program(ppn, &Oob { kind, stream: role.number(), extents });
+        self.nand.array_mut().program(ppn, &Oob { kind, stream: PageClass::SYSTEM.label(role), extents });
         ppn
     }
 
@@ -130,6 +137,7 @@ impl Flash {
         self.blocks.check();
         self.check_areas();
         self.check_regions();
+        self.allocation.check(self.nand.array(), &self.blocks);
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

@@ -154,11 +154,14 @@ impl Flash {
         for ppn in live {
             self.blocks.set_live(ppn);
         }
+        self.restore_extra();
         used.sort_unstable();
         for (_, plane, block, pages) in used {
             let first = self.geometry().ppn(block, self.array().cell().strict_page(0));
             let role = Role::from_number(self.array().oob(first).stream);
-            if pages == ppb || !self.allocation.resume(plane, role, block) {
+            if pages == ppb
+                || !self.allocation.resume(plane, role, block, self.nand.array(), &mut self.blocks)
+            {
                 self.blocks.close(block, 0);
             }
             self.gc_look.push(plane);

@@ -14,6 +14,7 @@ use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
+use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
 use crate::stats::Stats;
 
@@ -86,6 +87,8 @@ struct Request {
     sectors: u64,
     /// Sectors already placed.
     cursor: u64,
+    /// Buffered sectors that it was short of when it came, for a write into the buffer.
+    short: u64,
     /// What it still waits for.
     remaining: u32,
     data: Vec<u8>,
@@ -115,6 +118,8 @@ pub struct Ssd {
     waiting: Option<Time>,
     /// When the mapping scheme may use the drive's idleness.
     idle_at: Option<Time>,
+    /// `short` of all requests in the queue, added up: room is made for all of them at once.
+    short: u64,
     digest: u64,
 }
 
@@ -159,9 +164,11 @@ impl Ssd {
         let sectors = config.buffer.bytes / u64::from(config.geometry.sector_bytes);
         Self {
             buffer: (sectors > 0).then(|| {
-                Buffer::new(config.scheme.buffer, sectors, layout.logical_pages, flash.full_mask(), unit)
+                let packing = Packing::new(config).ok().filter(|_| config.scheme.compaction);
+                let (pages, full) = (layout.logical_pages, flash.full_mask());
+                Buffer::new(&config.scheme, packing, sectors, pages, full, unit)
             }),
-            mapping: Mapping::new(&config.scheme),
+            mapping: Mapping::new(config, layout.logical_pages),
             requests: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
@@ -174,6 +181,7 @@ impl Ssd {
             stalled: None,
             waiting: None,
             idle_at: None,
+            short: 0,
             digest: 0,
             flash,
         }
@@ -217,6 +225,10 @@ impl Ssd {
     pub fn buffer(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
     }
+    /// Bytes of RAM that the whole mapping table takes now, and those of page mapping.
+    pub fn mapping_bytes(&self) -> (u64, u64) {
+        (self.mapping.bytes(&self.flash), Mapping::Page.bytes(&self.flash))
+    }
     /// Requests submitted and not complete.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
@@ -256,6 +268,7 @@ impl Ssd {
             lsn: command.lsn,
             sectors: command.sectors,
             cursor: 0,
+            short: 0,
             remaining: 1, // released when everything of it is placed
             data: Vec::new(),
             number,
@@ -283,7 +296,8 @@ impl Ssd {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
             self.queue.push_back(slot);
-            if self.queue.len() == 1 {
+            self.claim_room(slot);
+            if self.queue.len() == 1 || self.short > 0 {
                 self.pump();
             }
         }
@@ -421,9 +435,13 @@ impl Ssd {
                 break;
             }
             self.queue.pop_front();
+            self.short -= std::mem::take(&mut self.requests[slot as usize].short);
             if self.requests[slot as usize].op != Op::Flush {
                 self.release(slot);
             }
+        }
+        if blocked == Some(Blocked::Flash) {
+            self.flash.look_everywhere();
         }
         let now = self.now();
         let note = |since: &mut Option<Time>, is: bool, sum: &mut u64| match (*since, is) {
@@ -465,6 +483,13 @@ impl Ssd {
         })
     }
 
+    /// `parts` writes of `lpn` wait for pages of their class.
+    fn call_for(&mut self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) {
+        let role = self.flash.host_role(lpn, stream);
+        let pages = parts * self.mapping.pages_per_part();
+        self.flash.call_for(lpn, role, PageClass { full, alone }, pages);
+    }
+
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
@@ -486,11 +511,13 @@ impl Ssd {
                 pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
             };
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let loads: SmallVec<[Option<OpId>; 2]> =
                 pieces.iter().map(|&(lpn, mask)| self.flash.look_up(lpn, mask)).collect();
             if !room(self) {
+                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
             }
             let data = std::mem::take(&mut self.requests[slot as usize].data);
@@ -540,6 +567,22 @@ impl Ssd {
         None
     }
 
+    /// Notes how much room a write will need in the buffer.
+    fn claim_room(&mut self, slot: u32) {
+        let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot as usize] else {
+            return;
+        };
+        let Some(buffer) = &self.buffer else { return };
+        let (mut cursor, mut short) = (0, 0);
+        while cursor < sectors {
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            cursor += u64::from(mask.count_ones());
+            short += u64::from((mask & !buffer.mask(lpn)).count_ones());
+        }
+        self.requests[slot as usize].short = short;
+        self.short += short;
+    }
+
     fn write_buffered(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, number, .. } = self.requests[slot as usize];
         while self.requests[slot as usize].cursor < sectors {
@@ -551,8 +594,10 @@ impl Ssd {
                 if missing == 0 {
                     break;
                 }
-                // Room that is on its way counts: no more leaves than is needed.
-                if buffer.leaving() >= missing {
+                // Room is made for everything that waits, not only for the first; room that is on its
+                // way counts.
+                let wanted = missing.max(buffer.short_of(self.short));
+                if buffer.leaving() >= wanted {
                     return Some(Blocked::Buffer);
                 }
                 if !self.evict() {
@@ -569,16 +614,28 @@ impl Ssd {
             let request = &mut self.requests[slot as usize];
             let from = cursor as usize * unit;
             let bytes = &request.data[from..from + mask.count_ones() as usize * unit];
+            let new = u64::from((mask & !buffer.mask(lpn)).count_ones()).min(request.short);
             buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
             request.cursor += u64::from(mask.count_ones());
+            request.short -= new;
+            self.short -= new;
         }
         None
+    }
+
+    fn call_for_entries(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            let Some(buffer) = &self.buffer else { return };
+            let entry = *buffer.entry(slot);
+            let full = entry.mask == self.flash.full_mask();
+            self.call_for(entry.lpn, entry.stream, full, true, slots.len() as u32);
+        }
     }
 
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
-        let mut slots = buffer.victims(&self.flash);
+        let mut slots = buffer.victims(&self.flash, &self.mapping);
         let full = self.flash.full_mask();
         if self.mapping.joins_borders() {
             buffer.join_border(&mut slots);
@@ -594,6 +651,7 @@ impl Ssd {
             slots.truncate(1);
         }
         if slots.is_empty() || !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
@@ -603,6 +661,7 @@ impl Ssd {
             loads.push(self.flash.look_up(lpn, mask));
         }
         if !room(self, &slots) {
+            self.call_for_entries(&slots);
             return false;
         }
         let Some(buffer) = &mut self.buffer else { return false };

@@ -53,10 +53,35 @@ pub struct Stats {
     pub foreground_ns: u64,
     /// Victims by live pages when chosen, in twentieths of a block (the last = fully valid).
     pub victim_valid: [u64; 21],
+    /// What the page-type policy had to resort to.
+    pub allocation: crate::allocation::AllocationStats,
     /// Sectors copied between pages in RAM, by check of the contents.
     pub trim_records: u64,
     /// Across-page areas.
     pub across: crate::mapping::across::AcrossStats,
     /// MRSM's regions and sub-pages.
     pub mrsm: crate::mapping::mrsm::MrsmStats,
+    /// Of the schemes that keep several versions of a logical page.
+    pub multi_version: MultiVersionStats,
+}
+
+/// What multi-version storage and compaction did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MultiVersionStats {
+    /// Partial pages programmed beside their older data.
+    pub versions_written: u64,
+    /// Logical pages brought together by garbage collection.
+    pub merges_gc: u64,
+    /// In idle time.
+    pub merges_idle: u64,
+    /// Because extra pages ran short.
+    pub merges_pressure: u64,
+    /// Partial updates that were read, modified and written because extra pages had run out.
+    pub refused: u64,
+    /// Physical pages filled with small partial pages.
+    pub compacted_pages: u64,
+    /// Runs of sectors in them.
+    pub compacted_extents: u64,
+    /// Most physical pages held at a time beyond one per logical page.
+    pub max_extra_pages: u64,
 }

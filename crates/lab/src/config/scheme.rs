@@ -28,11 +28,18 @@ pub struct Shorthand {
 }
 
 /// The sums that have names of their own.
-pub const SHORTHANDS: &[Shorthand] = &[Shorthand {
-    name: "baseline",
-    sum: "lru+page+strict+by-time",
-    line: "What schemes are compared with: page mapping behind an LRU write buffer.",
-}];
+pub const SHORTHANDS: &[Shorthand] = &[
+    Shorthand {
+        name: "baseline",
+        sum: "lru+page+strict+by-time",
+        line: "What schemes are compared with: page mapping behind an LRU write buffer.",
+    },
+    Shorthand {
+        name: "waflash",
+        sum: "pc-lru+multi-version+compaction",
+        line: "WAFLASH: partial pages wait, are written as versions, and share physical pages.",
+    },
+];
 
 /// A policy as `--scheme` takes it.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +72,13 @@ pub fn policies() -> Vec<Policy> {
     let mut list = Vec::new();
     seam!(list, "scheme.buffer", BufferKind, scheme.buffer);
     seam!(list, "scheme.mapping", MappingKind, scheme.mapping);
+    list.push(Policy {
+        seam: "scheme.compaction",
+        name: "compaction",
+        line: "Small partial pages that leave the buffer together share a physical page (WAFLASH).",
+        set: |config, _| config.scheme.compaction = true,
+        index: 0,
+    });
     seam!(list, "scheme.allocation", AllocationKind, scheme.allocation);
     seam!(list, "scheme.streams", StreamsKind, scheme.streams);
     seam!(list, "scheme.pacing", PacingKind, scheme.pacing);
@@ -94,6 +108,7 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
     }
     config.scheme.buffer = BufferKind::default();
     config.scheme.mapping = MappingKind::default();
+    config.scheme.compaction = false;
     config.scheme.allocation = AllocationKind::default();
     config.scheme.streams = StreamsKind::default();
     for (policy, _) in chosen {
@@ -165,6 +180,9 @@ pub fn name_of(config: &DeviceConfig) -> String {
         parts.push(s.buffer.name());
     }
     parts.push(s.mapping.name());
+    if s.compaction {
+        parts.push("compaction");
+    }
     if s.allocation != AllocationKind::default() {
         parts.push(s.allocation.name());
     }

@@ -118,6 +118,8 @@ fn sums_name_one_policy_a_seam() {
     assert_eq!(scheme("fifo+page").expect("a sum").scheme.buffer.name(), "fifo");
     assert_eq!(scheme("page").expect("a sum").scheme.buffer.name(), "lru");
     assert_eq!(scheme("baseline").expect("a shorthand").scheme.mapping.name(), "page");
+    let waflash = load(SMALL, Some("waflash"), &["buffer.bytes=1MiB", "op_ratio=0.9"]).expect("a shorthand");
+    assert_eq!(super::scheme_name(&waflash.config), "pc-lru+multi-version+compaction");
     assert_eq!(scheme("page+victim=fifo").expect("a seam").gc.victim.name(), "fifo");
     assert_eq!(scheme("gc.victim=cost-benefit").expect("a seam").gc.victim.name(), "cost-benefit");
     for (sum, part) in [

@@ -34,6 +34,20 @@ pub struct Context {
     pub integrity: Integrity,
 }
 
+fn multi_version(ssd: &Ssd) -> MultiVersion {
+    let v = &ssd.stats().multi_version;
+    MultiVersion {
+        versions_written: v.versions_written,
+        refused: v.refused,
+        merges_gc: v.merges_gc,
+        merges_idle: v.merges_idle,
+        merges_pressure: v.merges_pressure,
+        compacted_pages: v.compacted_pages,
+        compacted_extents: v.compacted_extents,
+        max_extra_pages: v.max_extra_pages,
+    }
+}
+
 /// The summary of a finished run.
 #[must_use]
 pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
@@ -100,12 +114,12 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
             wait_ns: stats.buffer_wait_ns,
         },
         mapping: Mapping {
-            bytes: u64::from(layout.logical_pages) * 4,
+            bytes: ssd.mapping_bytes().0,
             dram_accesses: stats.dram_accesses,
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
         },
-        multi_version: MultiVersion::default(),
+        multi_version: multi_version(ssd),
         across: Across::default(),
         allocation: Allocation::default(),
         streams: Streams {

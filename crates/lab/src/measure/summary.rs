@@ -335,6 +335,8 @@ group! {
     MultiVersion {
         /// Partial versions written beside their base.
         versions_written: u64,
+        /// Partial updates read, modified and written because versions held too many pages.
+        refused: u64,
         /// Merges because collection met a version.
         merges_gc: u64,
         /// Merges in idle time.

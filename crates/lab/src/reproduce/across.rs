@@ -14,7 +14,21 @@ use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
 use nandle_trace::{Request, Source};
 
-use super::Finding;
+
+/// One figure of the paper beside what comes out here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The claim's name.
+    pub id: &'static str,
+    /// What is compared, and on which workload.
+    pub what: String,
+    /// The paper's value.
+    pub paper: f64,
+    /// Ours.
+    pub ours: f64,
+    /// Whether ours says what the paper says, by the rule above.
+    pub met: bool,
+}
 
 /// The six traces.
 pub const TWINS: [&str; 6] = ["lun1", "lun2", "lun3", "lun4", "lun5", "lun6"];

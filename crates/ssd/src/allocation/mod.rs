@@ -1,9 +1,13 @@
 //! Which page of a plane a write goes to (BLAlloc): page type and open block.
 
-use nandle_nand::{Array, Block, Ppn};
+use nandle_nand::{Array, Block, Nand, Ppn};
 
 use crate::blocks::Blocks;
 
+pub mod begun;
+pub mod lsb_first;
+pub mod papa;
+pub mod size_based;
 pub mod strict;
 
 crate::catalog! {
@@ -11,7 +15,39 @@ crate::catalog! {
     pub enum AllocationKind {
         /// One open block a plane, in shadow order: page types come out even (the baseline).
         Strict = "strict",
+        /// All LSB pages of free blocks first, then the other types with equal probability.
+        LsbFirst = "lsb-first",
+        /// LSB pages for requests within one logical page, CSB and MSB pages for larger ones.
+        SizeBased = "size-based",
+        /// LSB pages for partial writes, CSB and MSB pages for full ones (PAPA).
+        Papa = "papa",
     }
+}
+
+impl AllocationKind {
+    /// Whether it chooses page types, which takes a relaxed program order and more than one type.
+    pub fn chooses_types(self) -> bool {
+        self != Self::Strict
+    }
+}
+
+/// What page-type policies had to resort to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllocationStats {
+    /// Collections begun only because a host write found no page of its type.
+    pub emergency_gcs: u64,
+    /// Collections begun only because pages of the type that some host writes need were running out.
+    pub proactive_gcs: u64,
+    /// Victims that were not full: their unwritten pages went unused.
+    pub unfinished_victims: u64,
+    /// Partial host writes that took a CSB page (QLC: MSB) because no LSB page was left.
+    pub backup_csb: u64,
+    /// Full host and system writes that took an MSB page (QLC: TSB) because no CSB page was left.
+    pub backup_msb: u64,
+    /// Full host and system writes that took an LSB page because no block had anything else.
+    pub full_on_fast: u64,
+    /// Survivors of collection, partial when written, that took a page of the slowest type.
+    pub slow_survivors: u64,
 }
 
 /// What a page is written with, as page-type policies see it.
@@ -26,7 +62,19 @@ pub struct PageClass {
 impl PageClass {
     /// Pages that the drive writes for itself.
     pub const SYSTEM: Self = Self { full: true, alone: false };
+
+    /// What the out-of-band area says of a page's role and class.
+    pub(crate) fn label(self, role: Role) -> u16 {
+        role.number() | if self.full { 0 } else { PARTIAL }
+    }
+    /// The class of a page that survives garbage collection.
+    pub(crate) fn of_label(label: u16) -> Self {
+        Self { full: label & PARTIAL == 0, alone: false }
+    }
 }
+
+/// Bit of the out-of-band label: the write covered only part of its page.
+const PARTIAL: u16 = 1 << 15;
 
 /// For whom a page is written; each role keeps its own open block in each plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +101,7 @@ impl Role {
     }
     /// The role of a number.
     pub fn from_number(number: u16) -> Self {
-        match number {
+        match number & !PARTIAL {
             0 => Self::Gc,
             1 => Self::Wear,
             2 => Self::System,
@@ -75,40 +123,156 @@ impl Role {
 pub enum Allocation {
     /// See [`strict`].
     Strict(strict::Strict),
+    /// See [`lsb_first`].
+    LsbFirst(lsb_first::LsbFirst),
+    /// See [`size_based`].
+    SizeBased(size_based::SizeBased),
+    /// See [`papa`].
+    Papa(papa::Papa),
 }
 
 impl Allocation {
-    pub(crate) fn new(kind: AllocationKind, planes: u32, host_streams: u32) -> Self {
+    /// `reserve` = free blocks of each plane that host writes never take.
+    pub(crate) fn new(
+        kind: AllocationKind,
+        array: &Array,
+        host_streams: u32,
+        reserve: u32,
+        seed: u64,
+    ) -> Self {
+        let begun = || begun::Begun::new(array, host_streams, reserve);
         match kind {
-            AllocationKind::Strict => Self::Strict(strict::Strict::new(planes, host_streams)),
+            AllocationKind::Strict => {
+                Self::Strict(strict::Strict::new(array.geometry().planes(), host_streams, reserve))
+            }
+            AllocationKind::LsbFirst => Self::LsbFirst(lsb_first::LsbFirst::new(begun(), seed)),
+            AllocationKind::SizeBased => Self::SizeBased(size_based::SizeBased::new(begun(), seed)),
+            AllocationKind::Papa => Self::Papa(papa::Papa::new(begun())),
+        }
+    }
+    #[inline]
+    fn begun(&self) -> Option<&begun::Begun> {
+        match self {
+            Self::Strict(_) => None,
+            Self::LsbFirst(p) => Some(&p.begun),
+            Self::SizeBased(p) => Some(&p.begun),
+            Self::Papa(p) => Some(&p.begun),
+        }
+    }
+    fn begun_mut(&mut self) -> Option<&mut begun::Begun> {
+        match self {
+            Self::Strict(_) => None,
+            Self::LsbFirst(p) => Some(&mut p.begun),
+            Self::SizeBased(p) => Some(&mut p.begun),
+            Self::Papa(p) => Some(&mut p.begun),
         }
     }
     /// The next page for `role` in `plane`, opening a block if needed; none if that takes a block
-    /// and none is free.
+    /// and none is free, or if no page of the type it needs is left.
     #[inline]
     pub(crate) fn take(
         &mut self,
         plane: u32,
         role: Role,
-        _class: PageClass,
+        class: PageClass,
         array: &Array,
         blocks: &mut Blocks,
+        stats: &mut AllocationStats,
     ) -> Option<Ppn> {
         match self {
             Self::Strict(strict) => strict.take(plane, role, array, blocks),
+            Self::LsbFirst(lsb_first) => lsb_first.take(plane, role, array, blocks),
+            Self::SizeBased(size_based) => size_based.take(plane, role, class, array, blocks),
+            Self::Papa(papa) => papa.take(plane, role, class, array, blocks, stats),
         }
     }
-    /// Pages of `class` that `role` can write in `plane` before it needs a fresh block.
+    /// The page that [`Allocation::take`] would give, where the policy can tell before it opens a block.
+    pub(crate) fn peek(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> Option<Ppn> {
+        match self {
+            Self::Strict(strict) => strict.peek(plane, role, array),
+            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) => None,
+        }
+    }
+    /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
-    pub(crate) fn left(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> u32 {
+    pub(crate) fn room(
+        &self,
+        plane: u32,
+        role: Role,
+        class: PageClass,
+        array: &Array,
+        blocks: &Blocks,
+    ) -> u32 {
+        match self {
+            Self::Strict(strict) => strict.room(plane, role, array, blocks),
+            Self::LsbFirst(p) => p.begun.room(plane, role, 0..p.begun.bits(), blocks),
+            Self::SizeBased(p) => p.begun.room(plane, role, p.kinds(role, class), blocks),
+            Self::Papa(p) => p.begun.room(plane, role, p.kinds(role, class), blocks),
+        }
+    }
+    /// Pages that `role` can write in `plane` into blocks that are open already, for the last resort
+    /// of collection; none where collection shares all open blocks anyway.
+    pub(crate) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
         match self {
             Self::Strict(strict) => strict.left(plane, role, array),
+            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) => 0,
+        }
+    }
+    /// Blocks' worth of pages that collection can write in `plane`: what the watermarks are compared
+    /// with.
+    #[inline]
+    pub(crate) fn spare(&self, plane: u32, blocks: &Blocks) -> u32 {
+        self.begun().map_or_else(|| blocks.free(plane), |begun| begun.spare(plane, blocks))
+    }
+    /// Whether the pages that the most particular host writes can take run out: fewer are left in
+    /// `plane` than `soft` blocks have.
+    #[inline]
+    pub(crate) fn runs_short(&self, plane: u32, soft: u32, blocks: &Blocks) -> bool {
+        match self {
+            Self::Strict(_) | Self::LsbFirst(_) => false,
+            Self::SizeBased(p) => p.begun.short_of(plane, size_based::SMALL, soft, blocks),
+            Self::Papa(p) => p.begun.short_of(plane, p.partial(), soft, blocks),
+        }
+    }
+    /// Whether host writes may lack a page of their type while others are left.
+    #[inline]
+    pub(crate) fn chooses_types(&self) -> bool {
+        !matches!(self, Self::Strict(_))
+    }
+    /// The best half-written victim of `plane`, with its dead pages: see [`begun::Begun::victim`].
+    pub(crate) fn unfinished_victim(
+        &self,
+        plane: u32,
+        convert: bool,
+        nand: &Nand,
+        blocks: &Blocks,
+    ) -> Option<(u32, Block)> {
+        self.begun()?.victim(plane, convert, nand, blocks)
+    }
+    /// No further page of the half-written `block` is written.
+    pub(crate) fn give_up(&mut self, plane: u32, block: Block, array: &Array, blocks: &mut Blocks) {
+        if let Some(begun) = self.begun_mut() {
+            begun.give_up(plane, block, array, blocks);
         }
     }
     /// At power-on: `block` was being written for `role`. False if that place is taken.
-    pub(crate) fn resume(&mut self, plane: u32, role: Role, block: Block) -> bool {
-        match self {
-            Self::Strict(strict) => strict.resume(plane, role, block),
+    pub(crate) fn resume(
+        &mut self,
+        plane: u32,
+        role: Role,
+        block: Block,
+        array: &Array,
+        blocks: &mut Blocks,
+    ) -> bool {
+        if let Self::Strict(strict) = self {
+            return strict.resume(plane, role, block);
+        }
+        self.begun_mut().is_some_and(|begun| begun.resume(plane, role, block, array, blocks))
+    }
+    /// Checks queues and counts against the array; for tests.
+    pub(crate) fn check(&self, array: &Array, blocks: &Blocks) {
+        if let Some(begun) = self.begun() {
+            begun.check(array, blocks);
         }
     }
 }

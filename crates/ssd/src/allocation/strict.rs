@@ -12,12 +12,14 @@ const NONE: u32 = u32::MAX;
 pub struct Strict {
     open: Vec<u32>,
     roles: u32,
+    /// Free blocks of a plane that host writes never take.
+    reserve: u32,
 }
 
 impl Strict {
-    pub(super) fn new(planes: u32, host_streams: u32) -> Self {
+    pub(super) fn new(planes: u32, host_streams: u32, reserve: u32) -> Self {
         let roles = Role::count(host_streams);
-        Self { open: vec![NONE; (planes * roles) as usize], roles }
+        Self { open: vec![NONE; (planes * roles) as usize], roles, reserve }
     }
 
     #[inline]
@@ -38,12 +40,26 @@ impl Strict {
         array.next_strict(block)
     }
 
+    pub(super) fn peek(&self, plane: u32, role: Role, array: &Array) -> Option<Ppn> {
+        match self.open[self.slot(plane, role)] {
+            NONE => None,
+            block => array.next_strict(Block(block)),
+        }
+    }
+
     #[inline]
     pub(super) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
         match self.open[self.slot(plane, role)] {
             NONE => 0,
             block => array.geometry().pages_per_block - array.pages_programmed(Block(block)),
         }
+    }
+
+    #[inline]
+    pub(super) fn room(&self, plane: u32, role: Role, array: &Array, blocks: &Blocks) -> u32 {
+        let reserve = if role.may_use_reserve() { 0 } else { self.reserve };
+        let fresh = blocks.free(plane).saturating_sub(reserve);
+        self.left(plane, role, array) + fresh * array.geometry().pages_per_block
     }
 
     pub(super) fn resume(&mut self, plane: u32, role: Role, block: Block) -> bool {

@@ -2,11 +2,20 @@
 
 use smallvec::SmallVec;
 
+use crate::config::SchemeConfig;
 use crate::flash::Flash;
+use crate::mapping::Mapping;
 use crate::mapping::across::makes_run;
+use crate::mapping::compaction::Packing;
+use batch::SmallPages;
+use pc_lru::PcLruConfig;
 
+mod batch;
+mod congestion;
 pub mod fifo;
 pub mod lru;
+pub mod mca;
+pub mod pc_lru;
 
 crate::catalog! {
     /// What waits in RAM and what leaves first.
@@ -15,6 +24,10 @@ crate::catalog! {
         Lru = "lru",
         /// The oldest request, all its pages (VSSIM's).
         Fifo = "fifo",
+        /// The least recently written page, put off while its read would wait for a chip (CASES'09).
+        Mca = "mca",
+        /// The same, or the next full page while chips are busy (WAFLASH).
+        PcLru = "pc-lru",
     }
 }
 
@@ -38,8 +51,13 @@ pub struct Entry {
     pub request: u64,
     /// Its stream.
     pub stream: u16,
+    /// How often it has been passed over since it was written.
+    pub passed: u32,
     newer: u32,
     older: u32,
+    /// Neighbours among the full pages.
+    newer_full: u32,
+    older_full: u32,
 }
 
 /// The slots chosen to leave.
@@ -55,6 +73,12 @@ pub struct Buffer {
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
+    /// The ends of the list of full pages; kept for PC-LRU only.
+    newest_full: u32,
+    oldest_full: u32,
+    pc_lru: PcLruConfig,
+    /// Kept for compaction only.
+    small: Option<Box<SmallPages>>,
     len: u32,
     partial: u32,
     /// Sectors held by entries.
@@ -70,14 +94,19 @@ pub struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(
-        kind: BufferKind,
+        scheme: &SchemeConfig,
+        packing: Option<Packing>,
         capacity_sectors: u64,
         logical_pages: u32,
         full: u64,
         unit: usize,
     ) -> Self {
         Self {
-            kind,
+            kind: scheme.buffer,
+            newest_full: NONE,
+            oldest_full: NONE,
+            pc_lru: scheme.pc_lru,
+            small: packing.map(|packing| Box::new(SmallPages::new(logical_pages, packing))),
             index: vec![0; logical_pages as usize],
             entries: Vec::new(),
             free: Vec::new(),
@@ -121,6 +150,21 @@ impl Buffer {
         (newer != NONE).then_some(newer)
     }
 
+    /// All entries, oldest first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = &Entry> {
+        std::iter::successors(self.oldest(), |&slot| self.newer(slot)).map(|slot| self.entry(slot))
+    }
+    /// Whether an entry fills its page.
+    #[inline]
+    pub fn is_full(&self, slot: u32) -> bool {
+        self.entries[slot as usize].mask == self.full
+    }
+    /// The full page nearest the oldest end.
+    #[inline]
+    fn oldest_full(&self) -> Option<u32> {
+        (self.oldest_full != NONE).then_some(self.oldest_full)
+    }
+
     /// The slot of `lpn`.
     #[inline]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
@@ -136,6 +180,11 @@ impl Buffer {
     pub(crate) fn missing(&self, lpn: u32, mask: u64) -> u64 {
         let new = u64::from((mask & !self.mask(lpn)).count_ones());
         (self.held + self.leaving + new).saturating_sub(self.capacity)
+    }
+    /// How many of `sectors` new sectors there is no room for.
+    #[inline]
+    pub(crate) fn short_of(&self, sectors: u64) -> u64 {
+        (self.held + self.leaving + sectors).saturating_sub(self.capacity)
     }
     /// Sectors on their way to flash.
     #[inline]
@@ -163,14 +212,28 @@ impl Buffer {
                     self.partial -= 1;
                 }
                 entry.stream = stream;
-                if self.kind == BufferKind::Lru {
+                entry.passed = 0;
+                if self.kind != BufferKind::Fifo {
                     self.unlink(slot);
                     self.link_newest(slot);
+                }
+                if !was_partial {
+                    self.unlink_full(slot);
                 }
                 slot
             }
             None => {
-                let entry = Entry { lpn, mask, request, stream, newer: NONE, older: NONE };
+                let entry = Entry {
+                    lpn,
+                    mask,
+                    request,
+                    stream,
+                    passed: 0,
+                    newer: NONE,
+                    older: NONE,
+                    newer_full: NONE,
+                    older_full: NONE,
+                };
                 let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
                 if slot as usize == self.entries.len() {
                     self.entries.push(entry);
@@ -186,6 +249,10 @@ impl Buffer {
                 slot
             }
         };
+        if self.is_full(slot) {
+            self.link_newest_full(slot);
+        }
+        self.update_small(slot, self.entries[slot as usize].mask);
         if self.unit > 0 {
             for (start, len) in crate::fragments::runs(mask) {
                 let to = slot as usize * self.page_bytes + start as usize * self.unit;
@@ -220,6 +287,10 @@ impl Buffer {
 
     fn remove(&mut self, slot: u32) -> Entry {
         self.unlink(slot);
+        if self.is_full(slot) {
+            self.unlink_full(slot);
+        }
+        self.update_small(slot, 0);
         let entry = self.entries[slot as usize];
         self.index[entry.lpn as usize] = 0;
         self.held -= u64::from(entry.mask.count_ones());
@@ -242,16 +313,127 @@ impl Buffer {
             self.remove(slot);
         } else if entry.mask & mask != 0 {
             self.held -= u64::from((entry.mask & mask).count_ones());
-            self.partial += u32::from(entry.mask == self.full);
+            let was_full = entry.mask == self.full;
+            self.partial += u32::from(was_full);
             entry.mask &= !mask;
+            let left = entry.mask;
+            if was_full {
+                self.unlink_full(slot);
+            }
+            self.update_small(slot, left);
         }
     }
 
     /// Who leaves next, given what the chips are doing. All of them are placed together.
-    pub(crate) fn victims(&mut self, _flash: &Flash) -> Victims {
-        match self.kind {
+    pub(crate) fn victims(&mut self, flash: &Flash, mapping: &Mapping) -> Victims {
+        let victims = match self.kind {
             BufferKind::Lru => lru::victims(self),
             BufferKind::Fifo => fifo::victims(self),
+            BufferKind::Mca => mca::victims(self, |e| congestion::read_waits(flash, mapping, e)),
+            BufferKind::PcLru => pc_lru::victims(self, |e| congestion::flush_waits(flash, mapping, e)),
+        };
+        match (victims.as_slice(), &self.small) {
+            (&[slot], Some(small)) => self.batch(slot, small, |e| mapping.compacts(flash, e.lpn, e.mask)),
+            _ => victims,
+        }
+    }
+
+    /// The small partial page `slot` together with others of its region that share a physical page
+    /// with it; any other page alone.
+    fn batch(&self, slot: u32, small: &SmallPages, joins: impl Fn(&Entry) -> bool) -> Victims {
+        let mut victims = Victims::from_slice(&[slot]);
+        let first = self.entry(slot);
+        if small.packing.is_small(first.mask) && joins(first) {
+            let mut page = small.packing.start(first.mask);
+            for lpn in small.around(first.lpn) {
+                if page.is_filled() {
+                    break;
+                }
+                let Some(other) = self.slot(lpn) else { continue };
+                let entry = self.entry(other);
+                if entry.stream == first.stream && page.fits(entry.mask) && joins(entry) {
+                    page.add(entry.mask);
+                    victims.push(other);
+                }
+            }
+        }
+        victims
+    }
+
+    #[inline]
+    fn update_small(&mut self, slot: u32, mask: u64) {
+        if let Some(small) = &mut self.small {
+            small.update(self.entries[slot as usize].lpn, mask);
+        }
+    }
+
+    /// An entry has been passed over.
+    fn pass(&mut self, slot: u32) {
+        self.entries[slot as usize].passed += 1;
+    }
+
+    /// Moves an entry to position `n` (1 = the newest end).
+    fn move_to(&mut self, slot: u32, n: u32) {
+        self.unlink(slot);
+        let mut newer = NONE;
+        let mut older = self.newest;
+        for _ in 1..n {
+            if older == NONE {
+                break;
+            }
+            newer = older;
+            older = self.entries[older as usize].older;
+        }
+        self.link_between(newer, slot, older);
+    }
+
+    /// The oldest entry swaps places with the one above it.
+    fn swap_oldest(&mut self) {
+        let oldest = self.oldest;
+        let above = self.entries[oldest as usize].newer;
+        self.unlink(oldest);
+        let newer = self.entries[above as usize].newer;
+        self.link_between(newer, oldest, above);
+    }
+
+    fn link_between(&mut self, newer: u32, slot: u32, older: u32) {
+        let entry = &mut self.entries[slot as usize];
+        (entry.newer, entry.older) = (newer, older);
+        match newer {
+            NONE => self.newest = slot,
+            newer => self.entries[newer as usize].older = slot,
+        }
+        match older {
+            NONE => self.oldest = slot,
+            older => self.entries[older as usize].newer = slot,
+        }
+    }
+
+    fn link_newest_full(&mut self, slot: u32) {
+        if self.kind != BufferKind::PcLru {
+            return;
+        }
+        let entry = &mut self.entries[slot as usize];
+        (entry.newer_full, entry.older_full) = (NONE, self.newest_full);
+        match self.newest_full {
+            NONE => self.oldest_full = slot,
+            newest => self.entries[newest as usize].newer_full = slot,
+        }
+        self.newest_full = slot;
+    }
+
+    fn unlink_full(&mut self, slot: u32) {
+        if self.kind != BufferKind::PcLru {
+            return;
+        }
+        let Entry { newer_full, older_full, .. } = self.entries[slot as usize];
+        match newer_full {
+            NONE => self.newest_full = older_full,
+            newer => self.entries[newer as usize].older_full = older_full,
+        }
+        match older_full {
+            NONE => self.oldest_full = newer_full,
+            older => self.entries[older as usize].newer_full = newer_full,
         }
     }
 
@@ -269,13 +451,7 @@ impl Buffer {
     }
 
     fn link_newest(&mut self, slot: u32) {
-        let entry = &mut self.entries[slot as usize];
-        (entry.newer, entry.older) = (NONE, self.newest);
-        match self.newest {
-            NONE => self.oldest = slot,
-            newest => self.entries[newest as usize].newer = slot,
-        }
-        self.newest = slot;
+        self.link_between(NONE, slot, self.newest);
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -288,5 +464,47 @@ impl Buffer {
             NONE => self.oldest = newer,
             older => self.entries[older as usize].newer = newer,
         }
+    }
+}
+
+#[cfg(test)]
+impl Buffer {
+    /// A buffer of `pages` logical pages without contents and without end.
+    fn for_tests(kind: BufferKind, pc_lru: PcLruConfig, pages: u32, full: u64) -> Self {
+        let scheme = SchemeConfig { buffer: kind, pc_lru, ..SchemeConfig::default() };
+        Self::new(&scheme, None, u64::MAX / 2, pages, full, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mca_swaps_a_waiting_partial_tail_with_the_entry_above() {
+        let mut buffer = Buffer::for_tests(BufferKind::Mca, PcLruConfig::default(), 10, 0xff);
+        for (lpn, mask) in [(0, 1), (1, 0xff), (2, 3), (3, 7)] {
+            buffer.insert(lpn, mask, 0, 0, 0, &[]);
+        }
+        let victim = |buffer: &mut Buffer, waits: bool| mca::victims(buffer, |_| waits)[0];
+        let unasked = |buffer: &mut Buffer| mca::victims(buffer, |_| panic!("not asked"))[0];
+        let lpns = |buffer: &Buffer| buffer.oldest_first().map(|e| e.lpn).collect::<Vec<_>>();
+        // Idle: the tail. Busy: the entry above it, full or not, and the tail is the tail again.
+        let chosen = victim(&mut buffer, false);
+        assert_eq!(buffer.entry(chosen).lpn, 0);
+        let chosen = victim(&mut buffer, true);
+        assert_eq!((buffer.entry(chosen).lpn, lpns(&buffer)), (1, vec![1, 0, 2, 3]));
+        buffer.take(chosen);
+        let chosen = victim(&mut buffer, true);
+        assert_eq!(buffer.take(chosen).lpn, 2);
+        assert_eq!(lpns(&buffer), [0, 3]);
+        // A full page needs no read; the last entry has nothing to swap with.
+        buffer.insert(0, 0xff, 0, 0, 0, &[]);
+        buffer.trim(3, 0xff);
+        let chosen = unasked(&mut buffer);
+        assert_eq!(buffer.entry(chosen).lpn, 0);
+        buffer.trim(0, 1);
+        let chosen = unasked(&mut buffer);
+        assert_eq!(buffer.entry(chosen).lpn, 0);
     }
 }

@@ -25,7 +25,7 @@ pub enum Table {
 pub(crate) fn shape(config: &DeviceConfig, logical_pages: u32) -> (u32, u32) {
     let (page, entry) = (config.geometry.page_bytes, config.map_cache.entry_bytes);
     match config.scheme.mapping {
-        MappingKind::Page => {
+        MappingKind::Page | MappingKind::MultiVersion => {
             let per_page = page / entry;
             (per_page, logical_pages.div_ceil(per_page))
         }
@@ -37,7 +37,7 @@ pub(crate) fn shape(config: &DeviceConfig, logical_pages: u32) -> (u32, u32) {
 impl Table {
     pub(crate) fn new(config: &DeviceConfig, layout: &Layout) -> Self {
         match config.scheme.mapping {
-            MappingKind::Page => Self::Page,
+            MappingKind::Page | MappingKind::MultiVersion => Self::Page,
             MappingKind::Across => Self::Across(Box::new(Areas::new(config, layout))),
             MappingKind::Mrsm => Self::Regions(Box::new(Regions::new(config, layout))),
         }

@@ -1,13 +1,17 @@
 //! How a write is placed, and when fragments are merged.
 
 use nandle_nand::{OpId, Ppn, Time};
+use smallvec::SmallVec;
 
 use crate::allocation::Role;
-use crate::config::SchemeConfig;
+use crate::config::DeviceConfig;
 use crate::flash::{Contents, Flash};
+use multi_version::MultiVersion;
 
 pub mod across;
+pub mod compaction;
 pub mod mrsm;
+pub mod multi_version;
 pub mod page;
 
 crate::catalog! {
@@ -15,6 +19,8 @@ crate::catalog! {
     pub enum MappingKind {
         /// One physical page per logical page; partial updates read, modify and write (the baseline).
         Page = "page",
+        /// Partial updates are written as newer versions of their page, merged later (WAFLASH).
+        MultiVersion = "multi-version",
         /// Writes over a page border get a page of their own (Across-FTL).
         Across = "across",
         /// Regions mapped by page or by sub-page, sub-pages packed together (MRSM).
@@ -26,7 +32,7 @@ impl MappingKind {
     /// Most programs in one plane that room is asked for at once: those of the two parts of a run.
     pub(crate) fn pages_at_once(self) -> u32 {
         match self {
-            Self::Page | Self::Mrsm => 2,
+            Self::Page | Self::Mrsm | Self::MultiVersion => 2,
             Self::Across => 6,
         }
     }
@@ -75,21 +81,58 @@ pub enum Mapping {
     },
     /// See [`mrsm`].
     Mrsm,
+    /// See [`multi_version`] and [`compaction`].
+    MultiVersion(Box<MultiVersion>),
 }
 
 impl Mapping {
-    pub(crate) fn new(scheme: &SchemeConfig) -> Self {
-        match scheme.mapping {
-            MappingKind::Page => Self::Page,
-            MappingKind::Across => Self::Across { shrink: scheme.across.shrink },
-            MappingKind::Mrsm => Self::Mrsm,
+    pub(crate) fn new(config: &DeviceConfig, logical_pages: u32) -> Self {
+        let versions = config.scheme.mapping == MappingKind::MultiVersion;
+        if versions || config.scheme.compaction {
+            Self::MultiVersion(Box::new(MultiVersion::new(config, logical_pages, versions)))
+        } else {
+            match config.scheme.mapping {
+                MappingKind::Across => Self::Across { shrink: config.scheme.across.shrink },
+                MappingKind::Mrsm => Self::Mrsm,
+                MappingKind::Page | MappingKind::MultiVersion => Self::Page,
+            }
+        }
+    }
+
+    /// The physical pages that placing `mask` of `lpn` reads first.
+    pub(crate) fn reads_before(&self, flash: &Flash, lpn: u32, mask: u64) -> SmallVec<[Ppn; 4]> {
+        if mask == flash.full_mask() {
+            return SmallVec::new();
+        }
+        match self {
+            Self::Page | Self::Across { .. } | Self::Mrsm => {
+                let list = flash.fragments.get(lpn, flash.array());
+                list.iter().filter(|f| f.mask & !mask != 0).map(|f| f.ppn).collect()
+            }
+            Self::MultiVersion(scheme) => scheme.reads_before(flash, lpn, mask),
+        }
+    }
+
+    /// Whether a small partial page is placed together with others.
+    pub(crate) fn compacts(&self, flash: &Flash, lpn: u32, mask: u64) -> bool {
+        match self {
+            Self::Page | Self::Across { .. } | Self::Mrsm => false,
+            Self::MultiVersion(scheme) => scheme.compacts(flash, lpn, mask),
+        }
+    }
+
+    /// Bytes of RAM that the whole map takes: 4 for each logical page, and what the scheme adds.
+    pub(crate) fn bytes(&self, flash: &Flash) -> u64 {
+        match self {
+            Self::Page | Self::Across { .. } | Self::Mrsm => flash.mapping_bytes(),
+            Self::MultiVersion(scheme) => scheme.mapping_bytes(flash),
         }
     }
 
     /// Programs that placing one part may take, in one plane.
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
-            Self::Page | Self::Mrsm => 1,
+            Self::Page | Self::Mrsm | Self::MultiVersion(_) => 1,
             // The page, and its share of areas on both sides.
             Self::Across { .. } => 3,
         }
@@ -98,14 +141,14 @@ impl Mapping {
     /// How many logical pages away from a part placing it may program.
     pub(crate) fn reach(&self) -> u32 {
         match self {
-            Self::Page | Self::Mrsm => 0,
+            Self::Page | Self::Mrsm | Self::MultiVersion(_) => 0,
             Self::Across { .. } => 1,
         }
     }
 
     /// Whether a buffered run over a page border is best placed as one.
     pub(crate) fn joins_borders(&self) -> bool {
-        !matches!(self, Self::Page)
+        matches!(self, Self::Across { .. } | Self::Mrsm)
     }
 
     /// Places a write and returns how many programs its request has to wait for. The caller has made
@@ -116,6 +159,7 @@ impl Mapping {
             Self::Page => page::place(flash, write),
             Self::Across { shrink } => across::place(flash, write, *shrink, page::place_beside),
             Self::Mrsm => mrsm::place(flash, write),
+            Self::MultiVersion(scheme) => scheme.place(flash, write),
         }
     }
 
@@ -133,6 +177,7 @@ impl Mapping {
                 flash.relocate_sub_pages(ppn, plane, role);
                 1
             }
+            Self::MultiVersion(scheme) => scheme.relocate(flash, ppn, plane, role),
         }
     }
 
@@ -140,13 +185,15 @@ impl Mapping {
     pub(crate) fn idle_after(&self) -> Option<Time> {
         match self {
             Self::Page | Self::Across { .. } | Self::Mrsm => None,
+            Self::MultiVersion(scheme) => scheme.idle_after(),
         }
     }
 
     /// The drive has been idle: a little background work. False if there is none left.
-    pub(crate) fn idle(&mut self, _flash: &mut Flash) -> bool {
+    pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
         match self {
             Self::Page | Self::Across { .. } | Self::Mrsm => false,
+            Self::MultiVersion(scheme) => scheme.idle(flash),
         }
     }
 }
