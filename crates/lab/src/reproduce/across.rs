@@ -14,7 +14,6 @@ use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
 use nandle_trace::{Request, Source};
 
-
 /// One figure of the paper beside what comes out here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
