@@ -9,6 +9,7 @@ use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::mapping::MappingKind;
+use nandle_ssd::mapping::mrsm::MrsmConfig;
 use nandle_ssd::mapping::multi_version::{MultiVersionConfig, PointerKind};
 use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::victim::VictimKind;
@@ -72,6 +73,8 @@ prop_compose! {
         suspend in prop::sample::select(vec![Suspend::None, Suspend::Erase, Suspend::ProgramErase]),
         dynamic in any::<bool>(), multi_plane in any::<bool>(), copyback in any::<bool>(),
         copies in 1..5_u32, dram in 0..2_000_u64, wear in prop::bool::weighted(0.3),
+        mapping in prop::sample::select(vec![MappingKind::Page, MappingKind::Across, MappingKind::Mrsm]),
+        shrink in any::<bool>(), spare in 0..4_u32,
     ) -> DeviceConfig {
         let mut c = devices::base();
         c.geometry.channels = 1;
@@ -105,6 +108,12 @@ prop_compose! {
             c.scheme.striping = "dynamic".into();
         }
         c.wear.static_gap = if wear { 2 } else { 0 };
+        if mapping != MappingKind::Page && sectors > 1 {
+            (c.scheme.mapping, c.scheme.compaction) = (mapping, false);
+        }
+        c.scheme.across.shrink = shrink;
+        let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
+        c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };
         // As full as the device may be: the error names the least spare that works.
         c.op_ratio = 0.0;
         while let Err(e) = c.validate() {
@@ -113,6 +122,10 @@ prop_compose! {
                 None => c.geometry.blocks_per_plane += 2, // even the reserve did not fit
             }
         }
+        // And some blocks more: what areas and sub-pages can be spared.
+        c.geometry.blocks_per_plane += spare;
+        let logical = f64::from(c.geometry.blocks_per_plane - spare) / (1.0 + c.op_ratio);
+        c.op_ratio = (f64::from(c.geometry.blocks_per_plane) / logical - 1.0) + 1e-4;
         c
     }
 }

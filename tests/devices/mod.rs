@@ -5,6 +5,7 @@ use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
 use nandle_ssd::mapping::MappingKind;
+use nandle_ssd::mapping::mrsm::MrsmConfig;
 use nandle_ssd::mapping::multi_version::PointerKind;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::victim::VictimKind;
@@ -44,7 +45,7 @@ pub fn base() -> DeviceConfig {
             multi_plane_same_offset: true,
         },
         buffer: BufferConfig { bytes: 0 },
-        map_cache: MapCacheConfig { bytes: 0 },
+        map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
         queue: QueueConfig::default(),
@@ -183,6 +184,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     ]
     .into_iter()
     .chain(page_type_devices())
+    .chain(border_devices())
     .collect()
 }
 
@@ -251,6 +253,91 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.scheme.buffer = BufferKind::Fifo;
                 c.wear.factory_bad = 0.05;
                 c.op_ratio = 0.9;
+            }),
+        ),
+    ]
+}
+
+/// Devices with areas over page borders, and with regions mapped by sub-page.
+pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |f: &dyn Fn(&mut DeviceConfig)| {
+        let mut config = base();
+        f(&mut config);
+        config
+    };
+    vec![
+        (
+            "across",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Across;
+                c.op_ratio = 1.2;
+            }),
+        ),
+        (
+            "across, shrinking, lru, tiny mapping cache",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Across;
+                c.scheme.across.shrink = true;
+                c.buffer.bytes = 32 << 10;
+                c.geometry.page_bytes = 2048;
+                c.geometry.pages_per_block = 16;
+                c.geometry.blocks_per_plane = 24;
+                c.map_cache.bytes = 4096;
+                c.op_ratio = 1.2;
+            }),
+        ),
+        (
+            "across, 4 KiB sectors, fifo, TLC, dynamic",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Across;
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.cell.kind = CellKind::Tlc;
+                c.timing.read_ns = vec![50_000, 100_000, 150_000];
+                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+                c.scheme.striping = "dynamic".into();
+                c.scheme.buffer = BufferKind::Fifo;
+                c.buffer.bytes = 256 << 10;
+                c.map_cache.bytes = 65536;
+                c.op_ratio = 1.2;
+            }),
+        ),
+        (
+            "mrsm",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Mrsm;
+                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 64, switch_after: 4 };
+                c.op_ratio = 1.2;
+            }),
+        ),
+        (
+            "mrsm, lru, tiny mapping cache",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Mrsm;
+                c.scheme.mrsm = MrsmConfig { sub_pages: 2, region_pages: 100, switch_after: 8 };
+                c.buffer.bytes = 32 << 10;
+                c.geometry.page_bytes = 2048;
+                c.geometry.pages_per_block = 16;
+                c.geometry.blocks_per_plane = 24;
+                c.map_cache.bytes = 4096;
+                c.op_ratio = 1.2;
+            }),
+        ),
+        (
+            "mrsm, 4 KiB sectors, fifo, TLC, dynamic",
+            with(&|c| {
+                c.scheme.mapping = MappingKind::Mrsm;
+                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.cell.kind = CellKind::Tlc;
+                c.timing.read_ns = vec![50_000, 100_000, 150_000];
+                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+                c.scheme.striping = "dynamic".into();
+                c.scheme.buffer = BufferKind::Fifo;
+                c.buffer.bytes = 256 << 10;
+                c.map_cache.bytes = 65536;
+                c.op_ratio = 1.2;
             }),
         ),
     ]

@@ -8,7 +8,9 @@ use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
 use crate::buffer::pc_lru::{Insert, PcLruConfig};
 use crate::mapping::MappingKind;
+use crate::mapping::across::AcrossConfig;
 use crate::mapping::compaction::{CompactedConfig, Packing};
+use crate::mapping::mrsm::MrsmConfig;
 use crate::mapping::multi_version::MultiVersionConfig;
 use crate::pacing::PacingKind;
 use crate::streams::StreamsKind;
@@ -83,11 +85,20 @@ pub struct BufferConfig {
 }
 
 /// `[map_cache]`: how much of the mapping table stays in RAM.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MapCacheConfig {
     /// Capacity in bytes, counted in whole translation pages; 0 = the whole table is in RAM.
     pub bytes: u64,
+    /// Bytes of a plain page's mapping entry (4 to 16): 4 hold an address, 8 also the state of its
+    /// sectors (SSDSim's). Schemes with larger entries add to it.
+    pub entry_bytes: u32,
+}
+
+impl Default for MapCacheConfig {
+    fn default() -> Self {
+        Self { bytes: 0, entry_bytes: 4 }
+    }
 }
 
 /// `[gc]`
@@ -175,6 +186,10 @@ pub struct SchemeConfig {
     pub streams: StreamsKind,
     /// When garbage is collected.
     pub pacing: PacingKind,
+    /// Settings of `mapping = "across"`.
+    pub across: AcrossConfig,
+    /// Settings of `mapping = "mrsm"`.
+    pub mrsm: MrsmConfig,
     /// Of buffer = "pc-lru".
     pub pc_lru: PcLruConfig,
     /// Of mapping = "multi-version"; bounds and merges also of compaction.
@@ -193,6 +208,8 @@ impl Default for SchemeConfig {
             allocation: AllocationKind::default(),
             streams: StreamsKind::default(),
             pacing: PacingKind::default(),
+            across: AcrossConfig::default(),
+            mrsm: MrsmConfig::default(),
             pc_lru: PcLruConfig::default(),
             multi_version: MultiVersionConfig::default(),
             compacted: CompactedConfig::default(),
@@ -231,7 +248,7 @@ impl ConfigError {
     }
 }
 
-/// Bytes of a mapping entry in a translation page.
+/// Bytes of an address in a mapping entry.
 pub(crate) const ENTRY_BYTES: u32 = 4;
 
 /// What follows from a valid configuration.
@@ -369,18 +386,41 @@ impl DeviceConfig {
             ));
         }
 
+        if self.scheme.mapping == MappingKind::Mrsm {
+            let MrsmConfig { sub_pages, region_pages, .. } = self.scheme.mrsm;
+            if !(2..=16).contains(&sub_pages) || !g.sectors_per_page().is_multiple_of(sub_pages) {
+                let expected =
+                    format!("2 to 16, a divisor of the {} sectors of a page", g.sectors_per_page());
+                return Err(ConfigError::new("scheme.mrsm.sub_pages", sub_pages, expected));
+            }
+            if !(2..=32768 / sub_pages).contains(&region_pages) {
+                let expected = format!("2 to {}", 32768 / sub_pages);
+                return Err(ConfigError::new("scheme.mrsm.region_pages", region_pages, expected));
+            }
+        }
+        if self.scheme.compaction && matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm) {
+            return Err(ConfigError::new(
+                "scheme.compaction",
+                true,
+                format!("false: mapping {:?} packs pages by itself", self.scheme.mapping.name()),
+            ));
+        }
+        if !(4..=16).contains(&self.map_cache.entry_bytes) {
+            return Err(ConfigError::new("map_cache.entry_bytes", self.map_cache.entry_bytes, "4 to 16"));
+        }
         let version_blocks = self.validate_versions()?;
 
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
-        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + 1);
+        // Collection makes room for all that placing one write may program.
+        let at_once = self.scheme.mapping.pages_at_once().div_ceil(g.pages_per_block);
+        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
         let open_blocks = self.scheme.streams.host_streams() + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
-        let entries_per_map_page = g.page_bytes / ENTRY_BYTES;
-        let map_pages =
-            if self.map_cache.bytes == 0 { 0 } else { logical_pages.div_ceil(entries_per_map_page) };
+        let (entries_per_map_page, table_pages) = crate::map_cache::table::shape(self, logical_pages);
+        let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
         let factory_bad = blocks(self.wear.factory_bad);
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the

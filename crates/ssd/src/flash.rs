@@ -14,7 +14,7 @@ use crate::config::{DeviceConfig, Layout};
 use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::gc::Job;
 use crate::log::{MetaLog, RECORD_BYTES, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
-use crate::map_cache::{MapCache, on_demand::OnDemand};
+use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
 use crate::streams::Streams;
 use crate::striping::Striping;
@@ -59,6 +59,9 @@ pub struct Contents<'a> {
     pub first: u32,
 }
 
+/// Flash reads of one purpose: each physical page once.
+pub type Reads = SmallVec<[(Ppn, OpId); 4]>;
+
 /// What the drive does when an operation is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpInfo {
@@ -85,6 +88,7 @@ pub struct Flash {
     pub(crate) blocks: Blocks,
     pub(crate) allocation: Allocation,
     pub(crate) map: MapCache,
+    pub(crate) table: Table,
     pub(crate) log: MetaLog,
     pub(crate) jobs: Vec<Job>,
     pub(crate) stats: Stats,
@@ -114,11 +118,7 @@ impl Flash {
             MapCache::Everything
         } else {
             let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
-            MapCache::OnDemand(Box::new(OnDemand::new(
-                layout.map_pages,
-                layout.entries_per_map_page,
-                capacity,
-            )))
+            MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, capacity)))
         };
         let mut blocks = Blocks::new(g, config.wear.dynamic);
         if layout.version_blocks > 0 {
@@ -135,6 +135,7 @@ impl Flash {
                 seed,
             ),
             map,
+            table: Table::new(config, layout),
             log: MetaLog::default(),
             jobs: vec![Job::default(); g.planes() as usize],
             stats: Stats::default(),
@@ -298,7 +299,7 @@ impl Flash {
         cause: Cause,
         request: Option<u32>,
         after: &[OpId],
-        out: &mut SmallVec<[(Ppn, OpId); 4]>,
+        out: &mut Reads,
     ) {
         for f in self.fragments.get(lpn, self.nand.array()) {
             let wanted = (f.mask & mask).count_ones();
@@ -420,7 +421,7 @@ impl Flash {
             }
         };
         if !shared {
-            self.blocks.set_dead(ppn, self.nand.now());
+            self.died(ppn);
         }
     }
 
@@ -433,7 +434,7 @@ impl Flash {
             if self.nand.array().has_lists() {
                 self.lost(old);
             } else {
-                self.blocks.set_dead(old, self.nand.now());
+                self.died(old);
             }
         } else {
             let old = self.fragments.get(lpn, self.nand.array());
@@ -450,10 +451,15 @@ impl Flash {
 
     /// `fragment` is the newest data of its sectors of `lpn`; older fragments keep the rest.
     pub fn attach(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
+        self.attach_beside(lpn, fragment, op);
+        self.map_changed(lpn);
+    }
+
+    /// As [`Flash::attach`], for a fragment whose entry lies elsewhere than that of its logical page.
+    pub(crate) fn attach_beside(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
         let old = self.fragments.get(lpn, self.nand.array());
         let mut list = smallvec::smallvec![fragment];
         self.shrink(lpn, &old, fragment.mask, Some(op), &mut list);
-        self.map_changed(lpn);
     }
 
     /// The sectors `mask` of `lpn` are no longer stored.
@@ -501,12 +507,18 @@ impl Flash {
         self.settle_extra(lpn);
     }
 
+    /// Orders the read of a page to be copied by garbage collection.
+    pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
+        let read = self.nand.read(ppn, self.spp, Cause::Gc, background, &[]);
+        self.set_info(read, PLAIN);
+        read
+    }
+
     /// Moves a page as it is, with only its live sectors, into `plane`; its fragments follow.
-    pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> OpId {
+    pub fn relocate(&mut self, ppn: Ppn, plane: u32, role: Role) -> Ppn {
         let cause = Cause::Gc;
         let urgent = self.urgent(plane);
-        let read = self.nand.read(ppn, self.spp, cause, !urgent, &[]);
-        self.set_info(read, PLAIN);
+        let read = self.read_copy(ppn, !urgent);
         let oob = self.nand.array().oob(ppn);
         let kind = oob.kind;
         if kind != PageUse::Data {
@@ -534,8 +546,8 @@ impl Flash {
                     entry.expect("a live log page is listed").1 = to;
                 }
             }
-            self.blocks.set_dead(ppn, self.nand.now());
-            return op;
+            self.died(ppn);
+            return to;
         }
         if let Extents::Home { lpn, start, len } = oob.extents
             && self.fragments.single(lpn) == Some(ppn)
@@ -548,10 +560,10 @@ impl Flash {
             self.nand.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
             self.nand.supersede(ppn, op);
             self.fragments.set_single(lpn, to);
-            self.blocks.set_dead(ppn, self.nand.now());
+            self.died(ppn);
             self.map_moved(lpn);
             self.nand.pair_copyback(read, op);
-            return op;
+            return to;
         }
         let live = self.fragments.live_in(ppn, self.nand.array());
         debug_assert!(!live.is_empty(), "relocation of a dead page");
@@ -583,77 +595,107 @@ impl Flash {
             let mut list = self.fragments.get(*lpn, self.nand.array());
             list.iter_mut().filter(|f| f.ppn == ppn).for_each(|f| f.ppn = to);
             self.fragments.set(*lpn, list, self.nand.array());
-            self.map_moved(*lpn);
+        }
+        if self.holds_area(live[0].1) {
+            self.area_moved(live[0].0, live[0].1);
+        } else {
+            seen.into_iter().for_each(|lpn| self.map_moved(lpn));
         }
         if self.blocks.is_extra(ppn) {
             self.mark_extra(to);
         }
-        self.blocks.set_dead(ppn, self.nand.now());
+        self.died(ppn);
         self.nand.pair_copyback(read, op);
-        op
+        to
     }
 
     // ---- the mapping table in flash -----------------------------------------------------------
 
-    /// The host needs the entry of `lpn`: the load it has to wait for, if any.
+    /// The host needs the entry for the sectors `mask` of `lpn`: the load it has to wait for, if any.
     #[inline]
-    pub(crate) fn look_up(&mut self, lpn: u32) -> Option<OpId> {
-        self.stats.dram_accesses += 1;
-        match &self.map {
-            MapCache::Everything => None,
-            MapCache::OnDemand(_) => self.load_map_page(lpn, false),
+    pub(crate) fn look_up(&mut self, lpn: u32, mask: u64) -> Option<OpId> {
+        match &self.table {
+            Table::Page => {
+                self.stats.dram_accesses += 1;
+                match &self.map {
+                    MapCache::Everything => None,
+                    MapCache::OnDemand(_) => {
+                        self.load_map_page(lpn / self.layout.entries_per_map_page, None, false)
+                    }
+                }
+            }
+            Table::Across(_) => self.look_up_areas(lpn, mask),
+            Table::Regions(_) => self.look_up_region(lpn, mask),
         }
     }
 
-    pub(crate) fn load_map_page(&mut self, lpn: u32, background: bool) -> Option<OpId> {
-        let MapCache::OnDemand(map) = &mut self.map else { return None };
-        let page = lpn / map.per_page;
+    /// Brings the translation page of `lpn` into RAM, in the background.
+    pub(crate) fn load_map_page_of(&mut self, lpn: u32) -> Option<OpId> {
+        let page = self.table.page_of(lpn, &self.layout);
+        self.load_map_page(page, None, true)
+    }
+
+    /// Brings translation page `page` into RAM after `after`; what has to be waited for.
+    pub(crate) fn load_map_page(&mut self, page: u32, after: Option<OpId>, background: bool) -> Option<OpId> {
+        let MapCache::OnDemand(map) = &mut self.map else { return after };
         if map.is_cached(page) {
             self.stats.cache_hits += 1;
             map.touch(page, false);
-            return None;
+            return after;
         }
         self.stats.cache_misses += 1;
         map.touch(page, false);
         let location = map.location(page);
         let op = location.map(|ppn| {
             if let Some(note) = self.nand.array().note(ppn) {
-                let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+                let entries = self.table.entries(page, &self.fragments, &self.layout);
                 assert!(**note == *entries, "translation page {page} in flash is not what the map says");
             }
-            let op = self.nand.read(ppn, self.spp, Cause::Map, background, &[]);
+            let op = self.nand.read(ppn, self.spp, Cause::Map, background, after.as_slice());
             self.set_info(op, PLAIN);
             op
         });
         if !background {
             self.shrink_map_cache();
         }
-        op
+        op.or(after)
     }
 
     /// The entry of `lpn` changed; its translation page is in RAM.
     #[inline]
-    fn map_changed(&mut self, lpn: u32) {
+    pub(crate) fn map_changed(&mut self, lpn: u32) {
         if let MapCache::OnDemand(map) = &mut self.map {
-            map.touch(lpn / map.per_page, true);
+            map.touch(self.table.page_of(lpn, &self.layout), true);
         }
     }
 
-    /// Garbage collection changed the entry of `lpn`: the translation page is loaded if need be,
-    /// beyond the cache's capacity; host requests pay the excess back.
+    /// Garbage collection changed the entry of `lpn`.
     fn map_moved(&mut self, lpn: u32) {
-        if let MapCache::OnDemand(map) = &self.map {
-            if !map.is_cached(lpn / map.per_page) {
-                // The word has moved already: compare without it.
-                let page = lpn / map.per_page;
+        let page = self.table.page_of(lpn, &self.layout);
+        self.map_page_changed(page);
+    }
+
+    /// Translation page `page` changed behind the host's back: it is loaded if need be, beyond the
+    /// cache's capacity; host requests pay the excess back.
+    pub(crate) fn map_page_changed(&mut self, page: u32) {
+        if let MapCache::OnDemand(map) = &mut self.map {
+            if !map.is_cached(page) {
+                // The entry has changed already: no comparison with what is in flash.
                 self.stats.cache_misses += 1;
                 if let Some(ppn) = map.location(page) {
                     let op = self.nand.read(ppn, self.spp, Cause::Map, true, &[]);
                     self.set_info(op, PLAIN);
                 }
             }
-            self.map_changed(lpn);
+            if let MapCache::OnDemand(map) = &mut self.map {
+                map.touch(page, true);
+            }
         }
+    }
+
+    /// Bytes of the whole mapping table at present.
+    pub fn mapping_bytes(&self) -> u64 {
+        self.table.bytes(self.config.map_cache.entry_bytes, &self.layout)
     }
 
     /// Evicts translation pages until the cache fits, as long as there is room to write them back.
@@ -672,7 +714,7 @@ impl Flash {
 
     fn write_map_page(&mut self, page: u32) -> bool {
         let Some(plane) = self.choose_plane(page, Role::System, PageClass::SYSTEM) else { return false };
-        let entries = self.fragments.entries(page, self.layout.entries_per_map_page);
+        let entries = self.table.entries(page, &self.fragments, &self.layout);
         let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
         self.nand.array_mut().set_note(ppn, entries.into());
         if let MapCache::OnDemand(map) = &mut self.map {
@@ -712,8 +754,9 @@ impl Flash {
             }
             let from = lsn.max(lpn * spp) - lpn * spp;
             let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
-            self.load_map_page(lpn as u32, true);
+            self.load_map_page_of(lpn as u32);
             self.detach(lpn as u32, run_mask(from as u32, (to - from) as u32));
+            self.areas_follow(lpn as u32);
         }
         let seq = self.nand.array_mut().take_seq();
         self.log.trim(TrimRecord { lsn, sectors, seq });

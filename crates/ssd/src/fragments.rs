@@ -93,6 +93,16 @@ impl Fragments {
         let word = self.words[lpn as usize];
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
     }
+    /// The page that stores sectors of `lpn` at home.
+    #[inline]
+    pub(crate) fn home(&self, lpn: u32) -> Option<Ppn> {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 {
+            word.checked_sub(1).map(Ppn)
+        } else {
+            self.lists[(word & !LIST) as usize].iter().find(|f| f.shift == 0).map(|f| f.ppn)
+        }
+    }
     /// Logical pages that need more than their word.
     pub fn lists_in_use(&self) -> usize {
         self.lists.len() - self.free.len()
@@ -198,8 +208,13 @@ impl Fragments {
 
     /// The 32-bit entries of translation page `number` as they would be written to flash.
     pub(crate) fn entries(&self, number: u32, per_page: u32) -> Vec<u8> {
-        let first = (number * per_page) as usize;
-        let last = (first + per_page as usize).min(self.words.len());
+        let first = number * per_page;
+        self.words(first, (first + per_page).min(self.len()))
+    }
+
+    /// The 32-bit entries of the logical pages from `first` up to `last`.
+    pub(crate) fn words(&self, first: u32, last: u32) -> Vec<u8> {
+        let (first, last) = (first.min(last) as usize, last as usize);
         let mut out = Vec::with_capacity(4 * (last - first));
         for &word in &self.words[first..last] {
             if word & LIST == 0 {

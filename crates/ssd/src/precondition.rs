@@ -33,6 +33,29 @@ impl Flash {
         let (used, valid) = ((p.used * pages).round() as u64, (p.valid * pages).round() as u64);
         if used > 0 {
             self.fill_to(used, valid, &mut Stream::new(seed, "precondition"));
+            self.format_map();
+        }
+    }
+
+    /// The mapping table of an aged drive lies in flash, as far as there is room beside the reserve.
+    fn format_map(&mut self) {
+        let MapCache::OnDemand(map) = &self.map else { return };
+        let planes = self.geometry().planes();
+        for page in 0..map.map_pages() {
+            let entries = self.table.entries(page, &self.fragments, &self.layout);
+            let plane = page % planes;
+            if entries.iter().all(|&byte| byte == 0) || self.room(plane, Role::System, PageClass::SYSTEM) == 0
+            {
+                continue;
+            }
+            let extents = Extents::Home { lpn: page, start: 0, len: self.spp as u8 };
+            let ppn = self.format_page(plane, Role::System, PageUse::Map, extents);
+            self.nand.array_mut().set_note(ppn, entries.into());
+            self.blocks.set_live(ppn);
+            if let MapCache::OnDemand(map) = &mut self.map {
+                map.set_location(page, ppn);
+            }
+            self.format_close(ppn);
         }
     }
 
@@ -66,13 +89,13 @@ impl Flash {
                     start: 0,
                     len: self.spp as u8,
                 };
-                self.format_page(plane, kind, extents, alive.then_some(lpn));
+                self.format_data(plane, kind, extents, alive.then_some(lpn));
             }
         }
     }
 
-    fn format_page(&mut self, plane: u32, kind: PageUse, extents: Extents<'_>, live: Option<u32>) {
-        let role = Role::Host(0);
+    /// Programs a page in no time.
+    fn format_page(&mut self, plane: u32, role: Role, kind: PageUse, extents: Extents<'_>) -> Ppn {
         let ppn = self
             .allocation
             .take(
@@ -85,6 +108,11 @@ impl Flash {
             )
             .expect("the shares were validated");
         self.nand.array_mut().program(ppn, &Oob { kind, stream: PageClass::SYSTEM.label(role), extents });
+        ppn
+    }
+
+    fn format_data(&mut self, plane: u32, kind: PageUse, extents: Extents<'_>, live: Option<u32>) {
+        let ppn = self.format_page(plane, Role::Host(0), kind, extents);
         if self.nand.array().unit() > 0 {
             let zeros = vec![0; self.nand.array().unit() * self.spp as usize];
             self.nand.array_mut().fill(ppn, 0, &zeros);
@@ -93,6 +121,10 @@ impl Flash {
             self.blocks.set_live(ppn);
             self.fragments.set_single(lpn, ppn);
         }
+        self.format_close(ppn);
+    }
+
+    fn format_close(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         if self.nand.array().pages_programmed(block) == self.geometry().pages_per_block {
             self.blocks.close(block, 0);
@@ -103,6 +135,8 @@ impl Flash {
     /// says so itself, each live page has an owner, each block is in one state.
     pub(crate) fn check(&self) {
         self.blocks.check();
+        self.check_areas();
+        self.check_regions();
         self.allocation.check(self.nand.array(), &self.blocks);
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();

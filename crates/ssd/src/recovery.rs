@@ -5,6 +5,7 @@
 //! | scan | read the out-of-band area of every programmed page |
 //! | replay | extents and trims in the order of their sequence numbers: the newest wins |
 //! | blocks | erased, half-written, full or undefined; half-written ones go on being written |
+//! | areas, regions | what lies away from home says which areas there are and which regions need sub-pages |
 //! | log | live log pages are kept, translation pages are compared with the map |
 //! | erase | full blocks without live data are erased |
 
@@ -30,6 +31,8 @@ impl Flash {
         found.sort_by_key(|&(seq, _)| seq);
         self.replay(&found);
         self.restore_blocks();
+        self.restore_areas();
+        self.restore_regions();
         self.restore_map_cache();
         self.erase_dead_blocks();
     }
@@ -204,7 +207,7 @@ impl Flash {
     fn restore_map_cache(&mut self) {
         let MapCache::OnDemand(map) = &mut self.map else { return };
         for page in 0..map.map_pages() {
-            let entries = self.fragments.entries(page, map.per_page);
+            let entries = self.table.entries(page, &self.fragments, &self.layout);
             let same = match map.location(page).and_then(|ppn| self.nand.array().note(ppn)) {
                 Some(note) => **note == *entries,
                 None => entries.iter().all(|&byte| byte == 0),

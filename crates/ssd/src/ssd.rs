@@ -348,16 +348,18 @@ impl Ssd {
         let mut cursor = 0;
         let mut reads = std::mem::take(&mut self.reads);
         let mut data = Vec::new();
+        let mut flashed = false;
         while cursor < sectors {
             let (lpn, mask) = self.part(lsn, sectors, cursor);
             cursor += u64::from(mask.count_ones());
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             let rest = mask & !buffered;
+            let before = reads.len();
             if rest != 0 {
-                let load = self.flash.look_up(lpn);
-                let before = reads.len();
+                let load = self.flash.look_up(lpn, rest);
                 self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
                 self.requests[slot as usize].remaining += (reads.len() - before) as u32;
+                flashed |= !reads.is_empty();
                 if let Some(op) = load
                     && reads.len() == before
                 {
@@ -371,10 +373,13 @@ impl Ssd {
             if self.unit() > 0 {
                 self.collect_data(lpn, mask, buffered, &mut data);
             }
-            if reads.len() > 3 {
-                // Only the last physical page can be shared with the next logical page.
-                reads.drain(..reads.len() - 1);
+            if before > 2 {
+                // Only pages of this logical page can be shared with the next one.
+                reads.drain(..before);
             }
+        }
+        if flashed {
+            self.flash.count_area_read(lsn, sectors);
         }
         reads.clear();
         self.reads = reads;
@@ -466,7 +471,16 @@ impl Ssd {
     fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
         let role = self.flash.host_role(lpn, stream);
         let pages = parts * self.mapping.pages_per_part();
-        self.flash.has_room(lpn, role, PageClass { full, alone }, pages)
+        let class = PageClass { full, alone };
+        let reach = self.mapping.reach();
+        if reach == 0 {
+            return self.flash.has_room(lpn, role, class, pages);
+        }
+        let last = (lpn + reach).min(self.flash.layout.logical_pages - 1);
+        (lpn.saturating_sub(reach)..=last).all(|near| {
+            let role = self.flash.host_role(near, stream);
+            self.flash.has_room(near, role, class, pages)
+        })
     }
 
     /// `parts` writes of `lpn` wait for pages of their class.
@@ -501,7 +515,7 @@ impl Ssd {
                 return Some(Blocked::Flash);
             }
             let loads: SmallVec<[Option<OpId>; 2]> =
-                pieces.iter().map(|&(lpn, _)| self.flash.look_up(lpn)).collect();
+                pieces.iter().map(|&(lpn, mask)| self.flash.look_up(lpn, mask)).collect();
             if !room(self) {
                 pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
                 return Some(Blocked::Flash);
@@ -541,7 +555,8 @@ impl Ssd {
                     Part { lpn, mask: union, contents, release, load: loads[n] }
                 })
                 .collect();
-            let write = Write { parts: &parts, request: Some(slot), stream, alone };
+            let write =
+                Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
             drop(parts);
             let request = &mut self.requests[slot as usize];
@@ -622,6 +637,9 @@ impl Ssd {
         let Some(buffer) = &mut self.buffer else { return false };
         let mut slots = buffer.victims(&self.flash, &self.mapping);
         let full = self.flash.full_mask();
+        if self.mapping.joins_borders() {
+            buffer.join_border(&mut slots);
+        }
         let room = |ssd: &Self, slots: &[u32]| {
             let Some(buffer) = &ssd.buffer else { return false };
             slots.iter().all(|&slot| {
@@ -639,7 +657,8 @@ impl Ssd {
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
         for &slot in &slots {
             let Some(buffer) = &self.buffer else { return false };
-            loads.push(self.flash.look_up(buffer.entry(slot).lpn));
+            let Entry { lpn, mask, .. } = *buffer.entry(slot);
+            loads.push(self.flash.look_up(lpn, mask));
         }
         if !room(self, &slots) {
             self.call_for_entries(&slots);
@@ -667,8 +686,10 @@ impl Ssd {
                 load,
             })
             .collect();
-        self.mapping
-            .place(&mut self.flash, &Write { parts: &parts, request: None, stream, alone: parts.len() == 1 });
+        self.mapping.place(
+            &mut self.flash,
+            &Write { parts: &parts, request: None, stream, alone: parts.len() == 1, range: (0, 0) },
+        );
         true
     }
 

@@ -57,6 +57,10 @@ pub struct Stats {
     pub allocation: crate::allocation::AllocationStats,
     /// Sectors copied between pages in RAM, by check of the contents.
     pub trim_records: u64,
+    /// Across-page areas.
+    pub across: crate::mapping::across::AcrossStats,
+    /// MRSM's regions and sub-pages.
+    pub mrsm: crate::mapping::mrsm::MrsmStats,
     /// Of the schemes that keep several versions of a logical page.
     pub multi_version: MultiVersionStats,
 }

@@ -1,5 +1,6 @@
 //! The papers' experiments, and what becomes of their claims here.
 
+pub mod across;
 pub mod papa;
 
 /// A figure that a paper publishes, beside ours.

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::config::SchemeConfig;
 use crate::flash::Flash;
 use crate::mapping::Mapping;
+use crate::mapping::across::makes_run;
 use crate::mapping::compaction::Packing;
 use batch::SmallPages;
 use pc_lru::PcLruConfig;
@@ -434,6 +435,19 @@ impl Buffer {
             NONE => self.oldest_full = newer_full,
             older => self.entries[older as usize].newer_full = newer_full,
         }
+    }
+
+    /// If the only victim and the entry of a neighbouring page are one run over the page border, no
+    /// larger than a page, both leave together (Across-FTL's runs are formed here).
+    pub(crate) fn join_border(&self, victims: &mut Victims) {
+        let &[slot] = victims.as_slice() else { return };
+        let Entry { lpn, mask, .. } = self.entries[slot as usize];
+        let mate = |lpn: u32| self.index.get(lpn as usize).and_then(|index| index.checked_sub(1));
+        let next = mate(lpn + 1).filter(|&s| makes_run(mask, self.entries[s as usize].mask, self.full));
+        let before = || {
+            mate(lpn.wrapping_sub(1)).filter(|&s| makes_run(self.entries[s as usize].mask, mask, self.full))
+        };
+        victims.extend(next.or_else(before));
     }
 
     fn link_newest(&mut self, slot: u32) {

@@ -1,6 +1,7 @@
 //! What a look-up of the mapping table costs.
 
 pub mod on_demand;
+pub mod table;
 
 use on_demand::OnDemand;
 

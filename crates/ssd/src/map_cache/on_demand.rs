@@ -1,7 +1,7 @@
 //! Demand-loaded translation pages with LRU and dirty write-back (after DFTL, Gupta et al. 2009).
 //!
-//! The unit is a translation page: one flash page of 32-bit entries. Only bookkeeping lives here;
-//! the flash traffic is ordered by [`crate::flash::Flash`].
+//! The unit is a translation page, one flash page of the scheme's [`Table`](super::table::Table).
+//! Only bookkeeping lives here; the flash traffic is ordered by [`crate::flash::Flash`].
 
 use nandle_nand::Ppn;
 
@@ -25,12 +25,10 @@ pub struct OnDemand {
     tail: u32,
     cached: u32,
     capacity: u32,
-    /// Entries of a translation page.
-    pub(crate) per_page: u32,
 }
 
 impl OnDemand {
-    pub(crate) fn new(map_pages: u32, per_page: u32, capacity: u32) -> Self {
+    pub(crate) fn new(map_pages: u32, capacity: u32) -> Self {
         Self {
             pages: vec![Page { prev: NONE, next: NONE, cached: false, dirty: false }; map_pages as usize],
             directory: vec![0; map_pages as usize],
@@ -38,7 +36,6 @@ impl OnDemand {
             tail: NONE,
             cached: 0,
             capacity,
-            per_page,
         }
     }
 

@@ -4,11 +4,13 @@ use nandle_nand::{OpId, Ppn, Time};
 use smallvec::SmallVec;
 
 use crate::allocation::Role;
-use crate::config::{DeviceConfig, ENTRY_BYTES};
+use crate::config::DeviceConfig;
 use crate::flash::{Contents, Flash};
 use multi_version::MultiVersion;
 
+pub mod across;
 pub mod compaction;
+pub mod mrsm;
 pub mod multi_version;
 pub mod page;
 
@@ -19,6 +21,20 @@ crate::catalog! {
         Page = "page",
         /// Partial updates are written as newer versions of their page, merged later (WAFLASH).
         MultiVersion = "multi-version",
+        /// Writes over a page border get a page of their own (Across-FTL).
+        Across = "across",
+        /// Regions mapped by page or by sub-page, sub-pages packed together (MRSM).
+        Mrsm = "mrsm",
+    }
+}
+
+impl MappingKind {
+    /// Most programs in one plane that room is asked for at once: those of the two parts of a run.
+    pub(crate) fn pages_at_once(self) -> u32 {
+        match self {
+            Self::Page | Self::Mrsm | Self::MultiVersion => 2,
+            Self::Across => 6,
+        }
     }
 }
 
@@ -49,6 +65,8 @@ pub struct Write<'a> {
     pub stream: u16,
     /// The host request fell in one logical page.
     pub alone: bool,
+    /// The host request's first sector and end; nothing for what a buffer destages.
+    pub range: (u64, u64),
 }
 
 /// A mapping scheme with its state.
@@ -56,6 +74,13 @@ pub struct Write<'a> {
 pub enum Mapping {
     /// See [`page`].
     Page,
+    /// See [`across`].
+    Across {
+        /// Areas shrink instead of rolling back.
+        shrink: bool,
+    },
+    /// See [`mrsm`].
+    Mrsm,
     /// See [`multi_version`] and [`compaction`].
     MultiVersion(Box<MultiVersion>),
 }
@@ -66,7 +91,11 @@ impl Mapping {
         if versions || config.scheme.compaction {
             Self::MultiVersion(Box::new(MultiVersion::new(config, logical_pages, versions)))
         } else {
-            Self::Page
+            match config.scheme.mapping {
+                MappingKind::Across => Self::Across { shrink: config.scheme.across.shrink },
+                MappingKind::Mrsm => Self::Mrsm,
+                MappingKind::Page | MappingKind::MultiVersion => Self::Page,
+            }
         }
     }
 
@@ -76,7 +105,7 @@ impl Mapping {
             return SmallVec::new();
         }
         match self {
-            Self::Page => {
+            Self::Page | Self::Across { .. } | Self::Mrsm => {
                 let list = flash.fragments.get(lpn, flash.array());
                 list.iter().filter(|f| f.mask & !mask != 0).map(|f| f.ppn).collect()
             }
@@ -87,7 +116,7 @@ impl Mapping {
     /// Whether a small partial page is placed together with others.
     pub(crate) fn compacts(&self, flash: &Flash, lpn: u32, mask: u64) -> bool {
         match self {
-            Self::Page => false,
+            Self::Page | Self::Across { .. } | Self::Mrsm => false,
             Self::MultiVersion(scheme) => scheme.compacts(flash, lpn, mask),
         }
     }
@@ -95,7 +124,7 @@ impl Mapping {
     /// Bytes of RAM that the whole map takes: 4 for each logical page, and what the scheme adds.
     pub(crate) fn bytes(&self, flash: &Flash) -> u64 {
         match self {
-            Self::Page => u64::from(flash.fragments.len()) * u64::from(ENTRY_BYTES),
+            Self::Page | Self::Across { .. } | Self::Mrsm => flash.mapping_bytes(),
             Self::MultiVersion(scheme) => scheme.mapping_bytes(flash),
         }
     }
@@ -103,8 +132,23 @@ impl Mapping {
     /// Programs that placing one part may take, in one plane.
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
-            Self::Page | Self::MultiVersion(_) => 1,
+            Self::Page | Self::Mrsm | Self::MultiVersion(_) => 1,
+            // The page, and its share of areas on both sides.
+            Self::Across { .. } => 3,
         }
+    }
+
+    /// How many logical pages away from a part placing it may program.
+    pub(crate) fn reach(&self) -> u32 {
+        match self {
+            Self::Page | Self::Mrsm | Self::MultiVersion(_) => 0,
+            Self::Across { .. } => 1,
+        }
+    }
+
+    /// Whether a buffered run over a page border is best placed as one.
+    pub(crate) fn joins_borders(&self) -> bool {
+        matches!(self, Self::Across { .. } | Self::Mrsm)
     }
 
     /// Places a write and returns how many programs its request has to wait for. The caller has made
@@ -113,6 +157,8 @@ impl Mapping {
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         match self {
             Self::Page => page::place(flash, write),
+            Self::Across { shrink } => across::place(flash, write, *shrink, page::place_beside),
+            Self::Mrsm => mrsm::place(flash, write),
             Self::MultiVersion(scheme) => scheme.place(flash, write),
         }
     }
@@ -123,8 +169,12 @@ impl Mapping {
     #[inline]
     pub(crate) fn relocate(&mut self, flash: &mut Flash, ppn: Ppn, plane: u32, role: Role) -> u32 {
         match self {
-            Self::Page => {
+            Self::Page | Self::Across { .. } => {
                 flash.relocate(ppn, plane, role);
+                1
+            }
+            Self::Mrsm => {
+                flash.relocate_sub_pages(ppn, plane, role);
                 1
             }
             Self::MultiVersion(scheme) => scheme.relocate(flash, ppn, plane, role),
@@ -134,7 +184,7 @@ impl Mapping {
     /// After how long without any work the drive calls [`Mapping::idle`], if ever.
     pub(crate) fn idle_after(&self) -> Option<Time> {
         match self {
-            Self::Page => None,
+            Self::Page | Self::Across { .. } | Self::Mrsm => None,
             Self::MultiVersion(scheme) => scheme.idle_after(),
         }
     }
@@ -142,7 +192,7 @@ impl Mapping {
     /// The drive has been idle: a little background work. False if there is none left.
     pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
         match self {
-            Self::Page => false,
+            Self::Page | Self::Across { .. } | Self::Mrsm => false,
             Self::MultiVersion(scheme) => scheme.idle(flash),
         }
     }

@@ -510,7 +510,7 @@ fn shape(lpn: u32, extents: &[Extent]) -> Extents<'_> {
 /// Reads all that is stored of `lpn` and programs it as one page of `plane`.
 fn merge(flash: &mut Flash, lpn: u32, plane: u32, role: Role, cause: Cause) {
     let background = role.may_use_reserve() && !flash.urgent(plane);
-    let mut after: SmallVec<[OpId; 4]> = flash.load_map_page(lpn, true).into_iter().collect();
+    let mut after: SmallVec<[OpId; 4]> = flash.load_map_page_of(lpn).into_iter().collect();
     let loads = after.len();
     let list = flash.fragments.get(lpn, flash.array());
     for (n, f) in list.iter().enumerate() {

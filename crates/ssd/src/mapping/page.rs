@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::{Part, Write};
 use crate::allocation::PageClass;
-use crate::flash::{Flash, Owner, Page};
-use crate::fragments::runs;
+use crate::flash::{Flash, Owner, Page, Reads};
+use crate::fragments::{Fragment, runs};
 
 /// Places each part by itself.
 pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
@@ -21,14 +21,27 @@ pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
 }
 
 /// Programs the union of the part and of what it leaves standing.
+#[inline]
 pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    place_beside(flash, write, part, 0, &mut Reads::new());
+}
+
+/// As [`place_part`], but for the sectors `held`: they stay where they are. Pages in `reads` have
+/// been read already for this write.
+pub(crate) fn place_beside(
+    flash: &mut Flash,
+    write: &Write<'_>,
+    part: &Part<'_>,
+    held: u64,
+    reads: &mut Reads,
+) {
     let &Part { lpn, mask, contents, release, load } = part;
     let full = mask == flash.full_mask();
-    let keep = if full { 0 } else { flash.stored(lpn, !mask) };
+    let keep = if full { 0 } else { flash.stored(lpn, !(mask | held)) };
     let mut after: SmallVec<[OpId; 4]> = load.into_iter().collect();
-    let mut reads = SmallVec::new();
+    let before = reads.len();
     if keep != 0 {
-        flash.read(lpn, keep, Cause::Rmw, None, &after, &mut reads);
+        flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
         after.extend(reads.iter().map(|&(_, op)| op));
     }
     let (role, class) = (flash.host_role(lpn, write.stream), PageClass { full, alone: write.alone });
@@ -44,12 +57,16 @@ pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) 
     let owner = Owner { request: write.request, release };
     let page = Page { plane, role, class, kind: PageUse::Data, extents, cause: Cause::Host, owner };
     let (ppn, op) = flash.append(&page, &after);
-    if keep != 0 {
-        let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
+    if reads.len() > before {
+        let reads: SmallVec<[OpId; 4]> = reads[before..].iter().map(|&(_, op)| op).collect();
         flash.mark_rmw(op, &reads);
     }
     flash.count_host_sectors(mask);
     flash.carry(lpn, keep, ppn, 0);
     flash.fill(ppn, mask, 0, contents);
-    flash.replace(lpn, ppn, op);
+    if held == 0 {
+        flash.replace(lpn, ppn, op);
+    } else {
+        flash.attach(lpn, Fragment { mask: mask | keep, ppn, shift: 0 }, op);
+    }
 }
