@@ -114,6 +114,9 @@ prop_compose! {
         c.scheme.across.shrink = shrink;
         let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
         c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };
+        if matches!(c.scheme.mapping, MappingKind::Across | MappingKind::Mrsm) {
+            c.scheme.allocation = AllocationKind::Strict; // nothing else is allowed with them
+        }
         // As full as the device may be: the error names the least spare that works.
         c.op_ratio = 0.0;
         while let Err(e) = c.validate() {

@@ -398,7 +398,15 @@ impl DeviceConfig {
                 return Err(ConfigError::new("scheme.mrsm.region_pages", region_pages, expected));
             }
         }
-        if self.scheme.compaction && matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm) {
+        let away = matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm);
+        if away && self.scheme.allocation != AllocationKind::Strict {
+            return Err(ConfigError::new(
+                "scheme.allocation",
+                self.scheme.allocation.name(),
+                "strict with mapping across or mrsm: one of their writes may need pages of several types at once",
+            ));
+        }
+        if self.scheme.compaction && away {
             return Err(ConfigError::new(
                 "scheme.compaction",
                 true,
