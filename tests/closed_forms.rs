@@ -109,7 +109,9 @@ fn page_types_have_their_own_times() {
 
 #[test]
 fn deep_queues_reach_the_bound() {
-    for (channels, dies, transfer) in [(1, 2, 12_000), (1, 8, 12_000), (2, 8, 60_000), (4, 4, 1_000), (2, 3, 30_000)] {
+    for (channels, dies, transfer) in
+        [(1, 2, 12_000), (1, 8, 12_000), (2, 8, 60_000), (4, 4, 1_000), (2, 3, 30_000)]
+    {
         let mut config = array(channels, dies);
         config.timing.transfer_ns_per_page = Some(transfer);
         let all = u64::from(channels * dies);
@@ -282,7 +284,8 @@ fn slower_flash_is_never_faster() {
             let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
             let sectors_of = 1 + draw.below(12);
             let lsn = draw.below(sectors - sectors_of);
-            let command = nandle_ssd::Command { id, op, lsn, sectors: sectors_of, fua: false, stream: 0, data: &[] };
+            let command =
+                nandle_ssd::Command { id, op, lsn, sectors: sectors_of, fua: false, stream: 0, data: &[] };
             ssd.submit(at, &command);
         }
         settle_into(&mut ssd, &mut done);
@@ -366,7 +369,18 @@ fn worn_out_devices_turn_read_only_and_keep_their_data() {
         let mut done = vec![];
         let data = n.to_le_bytes().repeat(8);
         let now = ssd.now();
-        ssd.submit(now, &nandle_ssd::Command { id: n, op: Op::Write, lsn: lpn * 8, sectors: 8, fua: false, stream: 0, data: &data });
+        ssd.submit(
+            now,
+            &nandle_ssd::Command {
+                id: n,
+                op: Op::Write,
+                lsn: lpn * 8,
+                sectors: 8,
+                fua: false,
+                stream: 0,
+                data: &data,
+            },
+        );
         while done.is_empty() {
             let next = ssd.next_event().expect("under way");
             ssd.advance(next, &mut done);
@@ -382,7 +396,18 @@ fn worn_out_devices_turn_read_only_and_keep_their_data() {
     for (lpn, &stamp) in newest.iter().enumerate() {
         let mut done = vec![];
         let now = ssd.now();
-        ssd.submit(now, &nandle_ssd::Command { id: 0, op: Op::Read, lsn: lpn as u64 * 8, sectors: 1, fua: false, stream: 0, data: &[] });
+        ssd.submit(
+            now,
+            &nandle_ssd::Command {
+                id: 0,
+                op: Op::Read,
+                lsn: lpn as u64 * 8,
+                sectors: 1,
+                fua: false,
+                stream: 0,
+                data: &[],
+            },
+        );
         while done.is_empty() {
             let next = ssd.next_event().expect("under way");
             ssd.advance(next, &mut done);

@@ -45,6 +45,7 @@ pub fn base() -> DeviceConfig {
         gc: GcConfig::default(),
         wear: WearConfig::default(),
         queue: QueueConfig::default(),
+        streams: Default::default(),
         scheme: Default::default(),
         precondition: Default::default(),
     }
@@ -101,7 +102,8 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "MLC, suspend, copyback, multi-plane, wear levelling",
             with(&|c| {
-                c.cell = CellConfig { kind: CellKind::Mlc, program_order: ProgramOrder::Relaxed, endurance: 0 };
+                c.cell =
+                    CellConfig { kind: CellKind::Mlc, program_order: ProgramOrder::Relaxed, endurance: 0 };
                 c.timing.suspend = Suspend::ProgramErase;
                 c.timing.suspend_ns = 5_000;
                 c.timing.scheduler = Scheduler::ReadFirst;

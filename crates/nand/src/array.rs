@@ -162,8 +162,7 @@ impl Array {
     #[inline]
     pub fn next_strict(&self, block: Block) -> Option<Ppn> {
         let done = self.pages_programmed(block);
-        (done < self.geometry.pages_per_block)
-            .then(|| self.geometry.ppn(block, self.cell.strict_page(done)))
+        (done < self.geometry.pages_per_block).then(|| self.geometry.ppn(block, self.cell.strict_page(done)))
     }
 
     /// Writes a page's out-of-band area and takes its place in the program order.
@@ -268,8 +267,7 @@ impl Array {
     }
 
     fn block_data(&mut self, ppn: Ppn) -> &mut [u8] {
-        let bytes =
-            (self.geometry.pages_per_block * self.geometry.sectors_per_page()) as usize * self.unit;
+        let bytes = (self.geometry.pages_per_block * self.geometry.sectors_per_page()) as usize * self.unit;
         self.data[self.geometry.block_of(ppn).0 as usize]
             .get_or_insert_with(|| vec![0; bytes].into_boxed_slice())
     }

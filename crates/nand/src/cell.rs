@@ -108,9 +108,8 @@ impl Cell {
     fn allowed(&self, done: &[u16; 4], kind: PageType) -> bool {
         let line = i32::from(done[kind]);
         // Rules 4 and 5: lower types must be ahead by one word line per type between, plus one.
-        let lower = (0..kind).all(|s| {
-            i32::from(done[s]) >= (line + (kind - s) as i32 + 1).min(i32::from(self.pages[s]))
-        });
+        let lower = (0..kind)
+            .all(|s| i32::from(done[s]) >= (line + (kind - s) as i32 + 1).min(i32::from(self.pages[s])));
         // Rules 6 and 7: and not further ahead than that.
         let higher = self.order == ProgramOrder::Relaxed
             || (kind + 1..self.bits as usize).all(|u| i32::from(done[u]) >= line - (u - kind) as i32);
@@ -142,9 +141,13 @@ mod tests {
 
     #[test]
     fn strict_allows_exactly_its_sequence() {
-        for (kind, pages) in
-            [(CellKind::Slc, 7), (CellKind::Mlc, 13), (CellKind::Tlc, 64), (CellKind::Tlc, 12), (CellKind::Qlc, 30)]
-        {
+        for (kind, pages) in [
+            (CellKind::Slc, 7),
+            (CellKind::Mlc, 13),
+            (CellKind::Tlc, 64),
+            (CellKind::Tlc, 12),
+            (CellKind::Qlc, 30),
+        ] {
             let cell = Cell::new(kind, ProgramOrder::Strict, pages);
             let mut done = [0_u16; 4];
             for n in 0..pages {

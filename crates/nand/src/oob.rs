@@ -76,11 +76,9 @@ impl Extents<'_> {
     /// All extents as (lsn, sectors, at), whatever the shape; `spp` = sectors per page.
     pub fn each(self, spp: u32, mut f: impl FnMut(Extent)) {
         match self {
-            Self::Home { lpn, start, len } => f(Extent {
-                lsn: u64::from(lpn) * u64::from(spp) + u64::from(start),
-                sectors: len,
-                at: start,
-            }),
+            Self::Home { lpn, start, len } => {
+                f(Extent { lsn: u64::from(lpn) * u64::from(spp) + u64::from(start), sectors: len, at: start })
+            }
             Self::List(list) => list.iter().copied().for_each(f),
         }
     }

@@ -152,9 +152,7 @@ impl Timing {
         let sectors = if self.partial_transfer { sectors } else { geometry.sectors_per_page() };
         match (self.transfer_ns_per_page, self.bus_mb_s) {
             (Some(ns), _) => ns * u64::from(sectors) / u64::from(geometry.sectors_per_page()),
-            (None, Some(mb)) => {
-                (f64::from(sectors * geometry.sector_bytes) * 1000.0 / mb).round() as u64
-            }
+            (None, Some(mb)) => (f64::from(sectors * geometry.sector_bytes) * 1000.0 / mb).round() as u64,
             (None, None) => 0,
         }
     }

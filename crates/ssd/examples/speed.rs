@@ -44,6 +44,7 @@ fn device(blocks: u32, pages: u32, raw_spare: f64) -> DeviceConfig {
         gc: Default::default(),
         wear: Default::default(),
         queue: Default::default(),
+        streams: Default::default(),
         scheme: Default::default(),
         precondition: Default::default(),
     }
@@ -87,7 +88,10 @@ fn main() {
             let at = id * 200_000;
             ssd.advance(at, &mut done);
             done.clear();
-            ssd.submit(at, &Command { id, op: Op::Write, lsn: lpn * 16, sectors: 16, fua: false, stream: 0, data: &[] });
+            ssd.submit(
+                at,
+                &Command { id, op: Op::Write, lsn: lpn * 16, sectors: 16, fua: false, stream: 0, data: &[] },
+            );
         }
         report(&format!("gc{}", spare * 100.0), &ssd, pages * 5, start);
     }

@@ -7,7 +7,7 @@ use crate::allocation::AllocationKind;
 use crate::buffer::BufferKind;
 use crate::mapping::MappingKind;
 use crate::pacing::PacingKind;
-use crate::streams::StreamsKind;
+use crate::streams::{StreamsConfig, StreamsKind};
 use crate::victim::VictimKind;
 
 /// A device: flash, firmware and scheme.
@@ -47,6 +47,9 @@ pub struct DeviceConfig {
     /// Policies.
     #[serde(default)]
     pub scheme: SchemeConfig,
+    /// Settings of the stream policies.
+    #[serde(default)]
+    pub streams: StreamsConfig,
     /// State before the first request.
     #[serde(default)]
     pub precondition: Precondition,
@@ -274,7 +277,11 @@ impl DeviceConfig {
         count("queue.depth", self.queue.depth, 65536)?;
         share("wear.factory_bad", self.wear.factory_bad, 0.5)?;
         if self.gc.soft > 0.0 && self.gc.soft < self.gc.hard {
-            return Err(ConfigError::new("gc.soft", self.gc.soft, format!("at least gc.hard, {}", self.gc.hard)));
+            return Err(ConfigError::new(
+                "gc.soft",
+                self.gc.soft,
+                format!("at least gc.hard, {}", self.gc.hard),
+            ));
         }
         if !(0.0..=1000.0).contains(&self.op_ratio) {
             return Err(ConfigError::new("op_ratio", self.op_ratio, "(raw - logical) / logical, 0 to 1000"));
@@ -287,7 +294,11 @@ impl DeviceConfig {
             return Err(ConfigError::new(
                 "buffer.bytes",
                 self.buffer.bytes,
-                format!("at least one page ({}) for scheme.buffer = {:?}", g.page_bytes, self.scheme.buffer.name()),
+                format!(
+                    "at least one page ({}) for scheme.buffer = {:?}",
+                    g.page_bytes,
+                    self.scheme.buffer.name()
+                ),
             ));
         }
         if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(g.page_bytes) {
@@ -302,7 +313,8 @@ impl DeviceConfig {
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
         let soft_blocks = blocks(self.gc.soft).max(hard_blocks + 1);
-        let open_blocks = self.scheme.streams.host_streams() + 1;
+        self.streams.validate(g.sector_bytes)?;
+        let open_blocks = self.scheme.streams.host_streams(&self.streams) + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
         let entries_per_map_page = g.page_bytes / ENTRY_BYTES;
@@ -354,7 +366,10 @@ impl DeviceConfig {
             return Err(ConfigError::new(
                 "precondition.used",
                 p.used,
-                format!("at most {most:.4}: {} blocks of each plane stay free or open", soft_blocks + open_blocks + 1),
+                format!(
+                    "at most {most:.4}: {} blocks of each plane stay free or open",
+                    soft_blocks + open_blocks + 1
+                ),
             ));
         }
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());

@@ -13,10 +13,10 @@ use crate::blocks::Blocks;
 use crate::config::{DeviceConfig, Layout};
 use crate::fragments::{Fragment, Fragments, runs};
 use crate::gc::Job;
-use crate::log::{MetaLog, RECORD_BYTES, TrimRecord};
+use crate::log::{MetaLog, RECORD_BYTES, Record, TrimRecord};
 use crate::map_cache::{MapCache, on_demand::OnDemand};
 use crate::stats::Stats;
-use crate::streams::Streams;
+use crate::streams::{StreamCount, Streams};
 use crate::striping::Striping;
 
 const NONE: u32 = u32::MAX;
@@ -113,7 +113,11 @@ impl Flash {
             MapCache::Everything
         } else {
             let capacity = (config.map_cache.bytes / u64::from(g.page_bytes)) as u32;
-            MapCache::OnDemand(Box::new(OnDemand::new(layout.map_pages, layout.entries_per_map_page, capacity)))
+            MapCache::OnDemand(Box::new(OnDemand::new(
+                layout.map_pages,
+                layout.entries_per_map_page,
+                capacity,
+            )))
         };
         Self {
             fragments: Fragments::new(layout.logical_pages, g.sectors_per_page()),
@@ -121,7 +125,7 @@ impl Flash {
             allocation: Allocation::new(
                 config.scheme.allocation,
                 g.planes(),
-                config.scheme.streams.host_streams(),
+                config.scheme.streams.host_streams(&config.streams),
             ),
             map,
             log: MetaLog::default(),
@@ -129,7 +133,7 @@ impl Flash {
             stats: Stats::default(),
             draw: Stream::new(seed, "gc victim"),
             striping: Striping::new(&config.scheme.striping, g).expect("validated"),
-            streams: Streams::new(config.scheme.streams),
+            streams: Streams::new(config.scheme.streams, &config.streams, nand.array(), layout.logical_pages),
             info: Vec::new(),
             epochs: std::iter::once(0).collect(),
             first_epoch: 0,
@@ -187,8 +191,12 @@ impl Flash {
     /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
     pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
-        let left = self.allocation.left(plane, role, class, self.nand.array());
-        let reserve = if role.may_use_reserve() { 0 } else { self.layout.hard_blocks };
+        let left = match role {
+            Role::Object(_) => 0,
+            Role::Survivor(home) => self.survivor_room(home, plane),
+            _ => self.allocation.left(plane, role, class, self.nand.array()),
+        };
+        let reserve = if self.streams.may_use_reserve(role) { 0 } else { self.layout.hard_blocks };
         let blocks = self.blocks.free(plane).saturating_sub(reserve);
         left + blocks * self.geometry().pages_per_block
     }
@@ -196,21 +204,48 @@ impl Flash {
     /// Whether `pages` writes of `lpn` by `role` find a plane.
     #[inline]
     pub fn has_room(&self, lpn: u32, role: Role, class: PageClass, pages: u32) -> bool {
-        match &self.striping {
-            Striping::Static(order) => self.room(order.plane(lpn), role, class) >= pages,
-            Striping::Dynamic(_) => {
-                (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages)
-            }
+        if let Role::Object(home) = role {
+            // An object at its end goes on in normal blocks.
+            return self.object_takes(lpn, home, pages) || self.has_room(lpn, Role::Host(0), class, pages);
         }
+        let any = || (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages);
+        match &self.striping {
+            Striping::Static(order) => {
+                let home = order.plane(lpn);
+                self.room(home, role, class) >= pages || self.overflows(home) && any()
+            }
+            Striping::Dynamic(_) => any(),
+        }
+    }
+
+    /// Whether writes of `plane` go elsewhere when it has no room: only where objects brought pages of
+    /// other planes, and it cannot make room by itself.
+    #[inline]
+    fn overflows(&self, plane: u32) -> bool {
+        self.streams.flashalloc().is_some_and(|f| f.spread) && self.is_stuck(plane)
     }
 
     /// The plane for the next write of `lpn` by `role`, if one has room.
     #[inline]
     pub fn choose_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
+        if let Role::Object(home) = role {
+            if self.object_takes(lpn, home, 1) {
+                return self.object_plane(home);
+            }
+            return self.choose_plane(lpn, Role::Host(0), class);
+        }
         let mut busy = match &self.striping {
             Striping::Static(order) => {
                 let plane = order.plane(lpn);
-                return (self.room(plane, role, class) > 0).then_some(plane);
+                if self.room(plane, role, class) > 0 {
+                    return Some(plane);
+                } else if !self.overflows(plane) {
+                    return None;
+                }
+                let others = 0..self.geometry().planes();
+                return others
+                    .max_by_key(|&p| self.room(p, role, class))
+                    .filter(|&p| self.room(p, role, class) > 0);
             }
             Striping::Dynamic(busy) => busy.clone(),
         };
@@ -297,15 +332,15 @@ impl Flash {
         let &Page { plane, role, class, kind, extents, cause, owner } = page;
         let mut sectors = 0;
         extents.each(self.spp, |e| sectors += u32::from(e.sectors));
-        let ppn = self
-            .allocation
-            .take(plane, role, class, self.nand.array(), &mut self.blocks)
-            .expect("room was checked");
-        let background = matches!(role, Role::Gc | Role::Wear) && !self.urgent(plane);
+        let (ppn, plane, role) = self.take_page(plane, role, class, extents);
+        let background = self.streams.may_use_reserve(role) && !self.urgent(plane);
         let oob = Oob { kind, stream: role.number(), extents };
         let op = self.nand.program(ppn, &oob, cause, background, after);
         self.blocks.set_live(ppn);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        if cause != Cause::Gc {
+            self.count_stream(role, if cause == Cause::Host { u64::from(sectors) } else { 0 });
+        }
         let epoch = if cause == Cause::Gc {
             NONE
         } else {
@@ -319,7 +354,58 @@ impl Flash {
         if self.config.scheme.pacing.wants(self.blocks.free(plane), self.layout.soft_blocks) {
             self.gc_look.push(plane);
         }
+        if let Role::Object(_) = role {
+            self.object_wrote(first_page(extents, self.spp));
+        }
         (ppn, op)
+    }
+
+    /// The next page for `role`: its address, plane, and the role that it is written for at last.
+    #[inline]
+    fn take_page(
+        &mut self,
+        plane: u32,
+        role: Role,
+        class: PageClass,
+        extents: Extents<'_>,
+    ) -> (Ppn, u32, Role) {
+        let (plane, role) = match role {
+            Role::Object(home) => {
+                let lpn = first_page(extents, self.spp);
+                if let Some(ppn) = self.take_in_object(lpn, home) {
+                    return (ppn, self.geometry().plane_of(self.geometry().block_of(ppn)), role);
+                }
+                let role = Role::Host(0);
+                let fits = self.room(plane, role, class) > 0;
+                (
+                    if fits { plane } else { self.choose_plane(lpn, role, class).expect("room was checked") },
+                    role,
+                )
+            }
+            Role::Survivor(home) => {
+                return (self.take_for_survivor(home, plane).expect("room was checked"), plane, role);
+            }
+            _ => (plane, role),
+        };
+        let ppn = self.allocation.take(plane, role, class, self.nand.array(), &mut self.blocks);
+        (ppn.expect("room was checked"), plane, role)
+    }
+
+    /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
+    pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
+        let last = self.config.scheme.streams.host_streams(&self.config.streams) as usize + 1;
+        self.stats.streams.resize(last + 1, StreamCount::default());
+        let slot = match role {
+            Role::Host(stream) => usize::from(stream),
+            Role::Object(_) | Role::Survivor(_) => last - 1,
+            _ => last,
+        };
+        let count = &mut self.stats.streams[slot];
+        count.host_sectors += host;
+        count.media_sectors += u64::from(self.spp);
+        if host > 0 {
+            self.streams.wrote(role);
+        }
     }
 
     /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
@@ -663,6 +749,7 @@ impl Flash {
     pub(crate) fn trim(&mut self, lsn: u64, sectors: u64) {
         let spp = u64::from(self.spp);
         let (first, last) = (lsn / spp, (lsn + sectors - 1) / spp);
+        let emptied = self.blocks.emptied().len();
         for lpn in first..=last {
             if self.fragments.is_unmapped(lpn as u32) {
                 continue;
@@ -674,7 +761,9 @@ impl Flash {
         }
         let seq = self.nand.array_mut().take_seq();
         self.log.trim(TrimRecord { lsn, sectors, seq });
+        self.trim_objects(lsn, sectors);
         self.stats.trim_records += 1;
+        self.stats.block_erases_by_trim += (self.blocks.emptied().len() - emptied) as u64;
         if self.log.pending.len() as u32 >= self.records_per_page() {
             self.write_log(None);
         }
@@ -701,10 +790,11 @@ impl Flash {
         let per_page = self.records_per_page() as usize;
         let mut last = None;
         // Old pages die when the whole set, written anew, takes less than half of them.
-        let anew = self.log.range_count().div_ceil(per_page).max(2);
+        let anew = (self.log.range_count() + self.streams.record_count()).div_ceil(per_page).max(2);
         if plane.is_none() && self.log.pages.len() > 2 * anew {
             self.prune_log();
-            let fresh: Vec<TrimRecord> = self.log.ranges().collect();
+            let objects = self.streams.records_anew(self.nand.array_mut());
+            let fresh = self.log.ranges().map(Record::Trim).chain(objects.iter().copied()).collect();
             let old = std::mem::take(&mut self.log.pages);
             let kept = std::mem::replace(&mut self.log.pending, fresh);
             let written = self.write_log_pages(plane, &mut last);
@@ -712,6 +802,7 @@ impl Flash {
                 // No room for all of it: the old pages stay, the rest is tried again later.
                 self.log.pages.splice(0..0, old);
                 self.log.pending = kept;
+                self.log.pending.extend(objects);
                 return self.write_log_pages(plane, &mut last).then_some(last).flatten();
             }
             for (_, ppn) in old {
@@ -741,7 +832,7 @@ impl Flash {
                 },
             };
             let count = per_page.min(self.log.pending.len());
-            let bytes: Vec<u8> = self.log.pending.drain(..count).flat_map(TrimRecord::to_bytes).collect();
+            let bytes: Vec<u8> = self.log.pending.drain(..count).flat_map(Record::to_bytes).collect();
             let number = self.log.next_page;
             self.log.next_page += 1;
             let (ppn, op) = self.append_system(to, role, PageUse::Meta, number, Cause::Meta);
@@ -806,12 +897,20 @@ impl Flash {
     #[inline]
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
-        if !self.nand.programs_pending(block)
-            && self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
-        {
+        let full = self.nand.array().pages_programmed(block) == self.geometry().pages_per_block;
+        if !self.nand.programs_pending(block) && self.may_close(block, full) {
             self.blocks.close(block, self.nand.now());
             self.gc_look.push(self.geometry().plane_of(block));
         }
+    }
+}
+
+/// The logical page that a physical page is written for (the first of several).
+#[inline]
+fn first_page(extents: Extents<'_>, spp: u32) -> u32 {
+    match extents {
+        Extents::Home { lpn, .. } => lpn,
+        Extents::List(list) => (list[0].lsn / u64::from(spp)) as u32,
     }
 }
 

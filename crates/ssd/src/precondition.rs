@@ -48,7 +48,9 @@ impl Flash {
             slot_of[plane_of(lpn) as usize] = lpn;
         }
         for (plane, &first) in (0..planes).zip(&slot_of) {
-            let share = |total: u64| total / u64::from(planes) + u64::from(u64::from(first) < total % u64::from(planes));
+            let share = |total: u64| {
+                total / u64::from(planes) + u64::from(u64::from(first) < total % u64::from(planes))
+            };
             let (used, live) = (share(used), share(valid));
             let (mut slots, mut wanted) = (used, live);
             for _ in 0..used {
@@ -59,7 +61,11 @@ impl Flash {
                 let lpn = (u64::from(first) + number * u64::from(planes)) as u32;
                 let kind = if wanted > 0 { PageUse::Data } else { PageUse::Padding };
                 wanted -= u64::from(alive);
-                let extents = Extents::Home { lpn: if wanted + u64::from(alive) > 0 { lpn } else { 0 }, start: 0, len: self.spp as u8 };
+                let extents = Extents::Home {
+                    lpn: if wanted + u64::from(alive) > 0 { lpn } else { 0 },
+                    start: 0,
+                    len: self.spp as u8,
+                };
                 self.format_page(plane, kind, extents, alive.then_some(lpn));
             }
         }
@@ -90,6 +96,7 @@ impl Flash {
     /// says so itself, each live page has an owner, each block is in one state.
     pub(crate) fn check(&self) {
         self.blocks.check();
+        self.check_objects();
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

@@ -15,12 +15,12 @@ use crate::allocation::Role;
 use crate::blocks::State;
 use crate::flash::Flash;
 use crate::fragments::{Fragment, run_mask};
-use crate::log::{RECORD_BYTES, TrimRecord};
+use crate::log::{ObjectRecord, RECORD_BYTES, Record};
 use crate::map_cache::MapCache;
 
 enum Found {
     Data(Ppn),
-    Trim(TrimRecord),
+    Record(Record),
 }
 
 impl Flash {
@@ -28,8 +28,17 @@ impl Flash {
     pub(crate) fn recover(&mut self) {
         let mut found = self.scan();
         found.sort_by_key(|&(seq, _)| seq);
+        let objects: Vec<ObjectRecord> = found
+            .iter()
+            .filter_map(|(_, found)| match found {
+                Found::Record(Record::Object(record)) => Some(*record),
+                _ => None,
+            })
+            .collect();
+        self.streams.expect(&objects);
         self.replay(&found);
         self.restore_blocks();
+        self.resume_objects();
         self.restore_map_cache();
         self.erase_dead_blocks();
     }
@@ -47,6 +56,10 @@ impl Flash {
             self.blocks.set_erasing(block);
             self.nand.array_mut().erase(block);
             let erases = self.array().erases(block);
+            if let Some(home) = self.blocks.object(block) {
+                self.blocks.forget_emptied(block);
+                self.object_erased(home, block, true);
+            }
             self.blocks.put_free(block, erases);
         }
     }
@@ -73,8 +86,8 @@ impl Flash {
                     PageUse::Meta => {
                         let records = array.note(ppn).map_or(&[][..], |note| note);
                         for record in records.chunks_exact(RECORD_BYTES as usize) {
-                            if let Some(record) = TrimRecord::from_bytes(record) {
-                                found.push((record.seq, Found::Trim(record)));
+                            if let Some(record) = Record::from_bytes(record) {
+                                found.push((record.seq(), Found::Record(record)));
                             }
                         }
                     }
@@ -98,8 +111,10 @@ impl Flash {
                         }
                     }
                 }
-                Found::Trim(record) => {
+                Found::Record(Record::Object(record)) => self.streams.learn(record),
+                Found::Record(Record::Trim(record)) => {
                     self.log.learn(*record);
+                    self.streams.forget(record.lsn, record.sectors);
                     let spp = u64::from(self.spp);
                     let end = record.lsn + record.sectors;
                     for lpn in record.lsn / spp..end.div_ceil(spp).min(u64::from(self.fragments.len())) {
@@ -159,7 +174,14 @@ impl Flash {
         for (_, plane, block, pages) in used {
             let first = self.geometry().ppn(block, self.array().cell().strict_page(0));
             let role = Role::from_number(self.array().oob(first).stream);
-            if pages == ppb || !self.allocation.resume(plane, role, block) {
+            if let Role::Object(home) = role {
+                if !self.streams.has_objects() {
+                    self.blocks.close(block, 0);
+                } else {
+                    self.blocks.dedicate(block, home);
+                    self.found_block(home, block);
+                }
+            } else if pages == ppb || !self.allocation.resume(plane, role, block) {
                 self.blocks.close(block, 0);
             }
             self.gc_look.push(plane);

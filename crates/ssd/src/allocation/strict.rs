@@ -26,13 +26,7 @@ impl Strict {
     }
 
     #[inline]
-    pub(super) fn take(
-        &mut self,
-        plane: u32,
-        role: Role,
-        array: &Array,
-        blocks: &mut Blocks,
-    ) -> Option<Ppn> {
+    pub(super) fn take(&mut self, plane: u32, role: Role, array: &Array, blocks: &mut Blocks) -> Option<Ppn> {
         let slot = self.slot(plane, role);
         if self.open[slot] == NONE {
             self.open[slot] = blocks.take_free(plane, role == Role::Wear)?.0;

@@ -143,7 +143,15 @@ impl Buffer {
     }
 
     /// Puts a write in, merging it with what is there.
-    pub(crate) fn insert(&mut self, lpn: u32, mask: u64, request: u64, stream: u16, first: u32, bytes: &[u8]) {
+    pub(crate) fn insert(
+        &mut self,
+        lpn: u32,
+        mask: u64,
+        request: u64,
+        stream: u16,
+        first: u32,
+        bytes: &[u8],
+    ) {
         let slot = match self.slot(lpn) {
             Some(slot) => {
                 let entry = &mut self.entries[slot as usize];
