@@ -167,6 +167,10 @@ impl Flash {
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
+    /// FDP's handles, if that is the stream policy.
+    pub fn fdp(&self) -> Option<&crate::streams::fdp::Fdp> {
+        self.streams.fdp()
+    }
     /// Flash operations so far.
     pub fn counters(&self) -> &nandle_nand::Counters {
         self.nand.counters()
@@ -764,9 +768,24 @@ impl Flash {
         self.trim_objects(lsn, sectors);
         self.stats.trim_records += 1;
         self.stats.block_erases_by_trim += (self.blocks.emptied().len() - emptied) as u64;
-        if self.log.pending.len() as u32 >= self.records_per_page() {
+        self.keep_log_short();
+    }
+
+    /// Writes the log when a page of records waits, or when its pages have become many: erases that
+    /// wait for a trim write a page each.
+    pub(crate) fn keep_log_short(&mut self) {
+        let full = self.log.pending.len() as u32 >= self.records_per_page();
+        // A block of each plane is kept for the log.
+        let kept = (self.geometry().planes() * self.geometry().pages_per_block) as usize;
+        if full || self.log.pages.len() > (kept * 3 / 4).max(2 * self.log_pages_anew()) {
             self.write_log(None);
         }
+    }
+
+    /// Pages of the log if it were written anew.
+    fn log_pages_anew(&self) -> usize {
+        let records = self.log.range_count() + self.streams.record_count();
+        records.div_ceil(self.records_per_page() as usize).max(2)
     }
 
     /// Whether no trim waits to be recorded.
@@ -787,10 +806,9 @@ impl Flash {
     /// Writes all pending records; with `plane`, into that plane's collection blocks, where there is
     /// always room. The last program written, if there was anything to write and room for it.
     pub(crate) fn write_log(&mut self, plane: Option<u32>) -> Option<OpId> {
-        let per_page = self.records_per_page() as usize;
         let mut last = None;
         // Old pages die when the whole set, written anew, takes less than half of them.
-        let anew = (self.log.range_count() + self.streams.record_count()).div_ceil(per_page).max(2);
+        let anew = self.log_pages_anew();
         if plane.is_none() && self.log.pages.len() > 2 * anew {
             self.prune_log();
             let objects = self.streams.records_anew(self.nand.array_mut());

@@ -54,7 +54,8 @@ impl Flash {
             let victim = wants.then(|| self.choose_victim(plane)).flatten();
             let stuck = wants && victim.is_none();
             // What waits for this plane may go elsewhere.
-            self.progress |= stuck && !self.jobs[slot].stuck && self.streams.flashalloc().is_some();
+            let elsewhere = self.streams.flashalloc().is_some_and(|f| f.spread);
+            self.progress |= stuck && !self.jobs[slot].stuck && elsewhere;
             self.jobs[slot].stuck = stuck;
             let Some(block) = victim else { return };
             self.start(plane, block, false, None);

@@ -182,9 +182,7 @@ impl Flash {
         if !overlapping(self).is_empty() {
             return Err(Refusal::Overlap);
         }
-        if self.log.pending.len() as u64 >= u64::from(self.geometry().page_bytes / crate::log::RECORD_BYTES) {
-            self.write_log(None);
-        }
+        self.keep_log_short();
         self.begin_instance(ranges, class, false)
     }
 
@@ -378,7 +376,7 @@ impl Flash {
 
     /// The plane of the next page of `home`, which has one.
     pub(crate) fn object_plane(&mut self, home: u16) -> Option<u32> {
-        if self.streams.flashalloc()?.objects.wants_block(home)
+        if self.streams.flashalloc()?.objects.wants_block(home, self.nand.array())
             && let Some(plane) = self.any_clean_block()
             && let Some(block) = self.blocks.take_free(plane, false)
         {

@@ -301,9 +301,11 @@ impl Objects {
     }
 
     /// Whether the next page of `home` takes a block that it does not have yet.
-    pub fn wants_block(&self, home: u16) -> bool {
+    pub fn wants_block(&self, home: u16, array: &Array) -> bool {
         let home = &self.homes[usize::from(home)];
-        home.owed > 0 && home.clean.is_empty() && (home.lanes.len() < self.width)
+        // A block that was just taken is used first.
+        let fresh = home.lanes.front().is_some_and(|&block| array.pages_programmed(block) == 0);
+        home.owed > 0 && home.clean.is_empty() && home.lanes.len() < self.width && !fresh
     }
 
     /// `home` gets a block that it was owed.
