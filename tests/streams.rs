@@ -19,7 +19,8 @@ fn stream_devices() -> Vec<(String, DeviceConfig)> {
         for policy in ["multi-stream", "fdp", "fdp persistent", "flashalloc", "on demand", "tiny", "auto"] {
             let mut config = config.clone();
             config.streams.count = 3;
-            config.geometry.blocks_per_plane += 12;
+            config.geometry.blocks_per_plane += 14;
+            config.op_ratio += if policy == "fdp persistent" { 0.4 } else { 0.0 };
             config.scheme.streams = match policy {
                 "multi-stream" => StreamsKind::MultiStream,
                 "fdp" | "fdp persistent" => StreamsKind::Fdp,
@@ -118,7 +119,10 @@ impl Traffic {
             while ssd.outstanding() >= depth {
                 let Some(next) = ssd.next_event() else {
                     let state = ssd.flash().blocks();
-                    panic!("the device is stuck: {:?}", (0..ssd.config().geometry.planes()).map(|p| state.free(p)).collect::<Vec<_>>());
+                    panic!(
+                        "the device is stuck: {:?}",
+                        (0..ssd.config().geometry.planes()).map(|p| state.free(p)).collect::<Vec<_>>()
+                    );
                 };
                 ssd.advance(next, &mut done);
                 self.done(oracle, &mut done);
@@ -141,7 +145,6 @@ impl Traffic {
 fn reads_return_the_last_write_under_every_policy() {
     let mut demoted = 0;
     for (name, config) in stream_devices() {
-        println!("{name}");
         let mut ssd = Ssd::new(&config, UNIT, 1).expect("a valid device");
         let mut oracle = Oracle::new(ssd.layout().logical_sectors);
         let mut traffic = Traffic::new(1, &name);
@@ -175,7 +178,6 @@ fn reads_return_the_last_write_under_every_policy() {
 #[test]
 fn power_cuts_lose_nothing_under_any_policy() {
     for (name, config) in stream_devices() {
-        println!("{name}");
         let mut ssd = Ssd::new(&config, UNIT, 3).expect("a valid device");
         let mut oracle = Oracle::new(ssd.layout().logical_sectors);
         let mut traffic = Traffic::new(3, &name);
@@ -475,6 +477,23 @@ fn a_call_merges_normal_blocks_until_it_has_clean_ones() {
 }
 
 #[test]
+fn objects_overwritten_piecemeal_never_stop_the_drive() {
+    let mut ssd = device();
+    let sectors = ssd.layout().logical_sectors;
+    for n in 0..sectors / 12 {
+        assert_eq!(alloc(&mut ssd, 12 * n, 12), Status::Ok);
+        run(&mut ssd, Op::Write, 12 * n, 12, &[]);
+    }
+    // Now every block is an object's, and each loses single pages to normal writes.
+    let mut draw = Stream::new(1, "piecemeal");
+    for _ in 0..4 * sectors {
+        run(&mut ssd, Op::Write, draw.below(sectors), 1, &[]);
+    }
+    settle(&mut ssd);
+    assert!(ssd.stats().dedicated_demoted > 0);
+}
+
+#[test]
 fn blocks_of_one_object_are_merged_with_each_other() {
     let mut config = objects_device();
     config.geometry.channels = 1;
@@ -627,7 +646,10 @@ fn streams_keep_apart_what_collection_mixes_or_not() {
         for lsn in 0..96 {
             for (stream, lsn) in [(0, lsn), (1, 400 + lsn)] {
                 let now = ssd.now();
-                ssd.submit(now, &Command { id: 0, op: Op::Write, lsn, sectors: 1, fua: false, stream, data: &[] });
+                ssd.submit(
+                    now,
+                    &Command { id: 0, op: Op::Write, lsn, sectors: 1, fua: false, stream, data: &[] },
+                );
                 while ssd.outstanding() > 0 {
                     let next = ssd.next_event().expect("the device is stuck");
                     ssd.advance(next, &mut done);

@@ -843,8 +843,9 @@ impl Flash {
         while !self.log.pending.is_empty() {
             let (to, role) = match plane {
                 Some(plane) if self.room(plane, Role::Gc, PageClass::SYSTEM) > 0 => (plane, Role::Gc),
-                Some(_) => return false,
-                None => match self.choose_plane(self.log.next_page, Role::System, PageClass::SYSTEM) {
+                // Survivors with blocks of their own may have used the reserve up: any open block serves.
+                Some(plane) if self.room(plane, Role::System, PageClass::SYSTEM) > 0 => (plane, Role::System),
+                _ => match self.choose_plane(self.log.next_page, Role::System, PageClass::SYSTEM) {
                     Some(plane) => (plane, Role::System),
                     None => return false,
                 },

@@ -519,8 +519,7 @@ impl Ssd {
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
             // A run no larger than a page that straddles a border is placed as one.
-            let straddles =
-                !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
+            let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
             let mut pieces: SmallVec<[(u32, u64); 2]> = SmallVec::new();
             pieces.push(self.part(lsn, sectors, cursor));
             if straddles {
