@@ -777,7 +777,7 @@ impl Flash {
         let full = self.log.pending.len() as u32 >= self.records_per_page();
         // A block of each plane is kept for the log.
         let kept = (self.geometry().planes() * self.geometry().pages_per_block) as usize;
-        if full || self.log.pages.len() > (kept * 3 / 4).max(2 * self.log_pages_anew()) {
+        if full || self.log.pages.len() > kept.max(2 * self.log_pages_anew()) {
             self.write_log(None);
         }
     }
@@ -845,7 +845,7 @@ impl Flash {
                 Some(plane) if self.room(plane, Role::Gc, PageClass::SYSTEM) > 0 => (plane, Role::Gc),
                 // Survivors with blocks of their own may have used the reserve up: any open block serves.
                 Some(plane) if self.room(plane, Role::System, PageClass::SYSTEM) > 0 => (plane, Role::System),
-                _ => match self.choose_plane(self.log.next_page, Role::System, PageClass::SYSTEM) {
+                _ => match self.plane_for_log(plane.is_some()) {
                     Some(plane) => (plane, Role::System),
                     None => return false,
                 },
@@ -860,6 +860,19 @@ impl Flash {
             *last = Some(op);
         }
         true
+    }
+
+    /// The plane of the log's next page; if that is `urgent`, page numbers are skipped until one finds
+    /// a plane.
+    fn plane_for_log(&mut self, urgent: bool) -> Option<u32> {
+        let class = PageClass::SYSTEM;
+        for _ in 0..if urgent { self.geometry().planes() } else { 0 } {
+            if self.has_room(self.log.next_page, Role::System, class, 1) {
+                break;
+            }
+            self.log.next_page += 1;
+        }
+        self.choose_plane(self.log.next_page, Role::System, class)
     }
 
     /// Forgets trims of sectors whose newer data is on flash.

@@ -331,6 +331,10 @@ impl Flash {
         let sector = u64::from(self.config.geometry.sector_bytes);
         let block = u64::from(self.geometry().pages_per_block) * u64::from(self.spp);
         let logical = self.layout.logical_sectors;
+        if self.streams.flashalloc().is_some_and(|f| f.spread) && !self.log.pending.is_empty() {
+            // Instances end without a command that would write the log.
+            self.keep_log_short();
+        }
         let Some(f) = self.streams.flashalloc_mut() else { return };
         let (align, least) = (f.config.auto_align / sector, f.config.auto_run / sector);
         let mut range = None;
