@@ -90,6 +90,18 @@ fn multi_plane_and_copyback_save_what_they_should() {
     assert_eq!(one(&mut ssd, Op::Write, 0, 16), 2 * TRANSFER + PROGRAM);
     assert_eq!(one(&mut ssd, Op::Read, 0, 16), READ + 2 * TRANSFER);
     assert_eq!(ssd.flash().counters().multi_plane, 2);
+
+    // Copyback: collection's copies stay off the channel, so it carries the host's pages alone.
+    let mut config = array(1, 1);
+    config.timing.copyback = true;
+    let mut ssd = new(&config);
+    let pages = u64::from(ssd.layout().logical_pages);
+    let mut draw = Stream::new(2, "copyback");
+    let host = pages * 4;
+    closed(&mut ssd, 1, host, |n| (Op::Write, if n < pages { n } else { draw.below(pages) } * 8, 8));
+    settle(&mut ssd);
+    assert!(ssd.stats().gc_moved_pages > pages / 2);
+    assert_eq!(ssd.flash().busy_ns().1, [host * TRANSFER]);
 }
 
 #[test]
@@ -297,7 +309,8 @@ fn slower_flash_is_never_faster() {
         sum / count
     };
     let base = mean(&|_| {});
-    let slower: [(&str, &dyn Fn(&mut DeviceConfig)); 6] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut DeviceConfig));
+    let slower: [Change<'_>; 6] = [
         ("read", &|c| c.timing.read_ns = vec![READ * 3 / 2]),
         ("program", &|c| c.timing.program_ns = vec![PROGRAM * 3 / 2]),
         ("erase", &|c| c.timing.erase_ns = ERASE * 3 / 2),

@@ -247,8 +247,8 @@ impl Array {
 
     /// Keeps `bytes` as the contents of the sectors from sector `at` of `ppn`.
     pub fn fill(&mut self, ppn: Ppn, at: u32, bytes: &[u8]) {
-        if self.unit != 0 {
-            let range = self.range(ppn, at, (bytes.len() / self.unit) as u32);
+        if let Some(sectors) = bytes.len().checked_div(self.unit) {
+            let range = self.range(ppn, at, sectors as u32);
             self.block_data(ppn)[range].copy_from_slice(bytes);
         }
     }

@@ -4,10 +4,11 @@
 //! type, so the type of a page is its number modulo b. Which order is legal follows PAPA, section
 //! V-B: rules 1 to 5 always (`relaxed`), 6 and 7 too in the conventional order (`strict`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bits stored in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CellKind {
     /// 1 bit.
@@ -31,7 +32,7 @@ impl CellKind {
 pub type PageType = usize;
 
 /// Which program order the flash insists on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramOrder {
     /// PAPA's rules 1 to 7: one legal sequence, the shadow order.

@@ -1,5 +1,6 @@
 //! How many of everything there is, and how physical addresses are written.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A physical page: plane, block and page packed into one word (see [`Geometry::ppn`]).
@@ -11,7 +12,7 @@ pub struct Ppn(pub u32);
 pub struct Block(pub u32);
 
 /// The shape of the flash array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Buses, each carrying one transfer at a time (1 to 256).
@@ -82,7 +83,8 @@ impl Geometry {
         if self.sector_bytes != 512 && self.sector_bytes != 4096 {
             return err("sector_bytes", self.sector_bytes, "512 or 4096");
         }
-        if self.page_bytes % self.sector_bytes != 0 || !(1..=64).contains(&self.sectors_per_page()) {
+        if !self.page_bytes.is_multiple_of(self.sector_bytes) || !(1..=64).contains(&self.sectors_per_page())
+        {
             let (low, high) = (self.sector_bytes, self.sector_bytes * 64);
             return err(
                 "page_bytes",

@@ -196,6 +196,10 @@ impl Nand {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
+    /// Counts from zero again.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
     /// Operations ordered and not yet done.
     #[inline]
     pub fn in_flight(&self) -> u32 {

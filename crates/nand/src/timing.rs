@@ -1,11 +1,12 @@
 //! How long everything takes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{CellKind, Geometry, PageType};
 
 /// Which waiting operation a free die takes next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// In the order in which they became ready.
@@ -20,7 +21,7 @@ pub enum Scheduler {
 }
 
 /// Whether a host read may interrupt a running operation on its die.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspend {
     /// Never.
@@ -33,7 +34,7 @@ pub enum Suspend {
 }
 
 /// Durations in nanoseconds, and the rules of dies and channels.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// Array read time (tR) per page type, LSB first; a single value serves all types.

@@ -13,6 +13,7 @@ macro_rules! catalog {
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(schemars::JsonSchema)]
         pub enum $Kind {
             $(#[doc = $doc0])+
             #[default]

@@ -1,6 +1,7 @@
 //! What a device is: every setting, its unit, its default and its range.
 
 use nandle_nand::{CellKind, Geometry, NandConfig, ProgramOrder, Timing};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::AllocationKind;
@@ -11,7 +12,7 @@ use crate::streams::{StreamsConfig, StreamsKind};
 use crate::victim::VictimKind;
 
 /// A device: flash, firmware and scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
     /// Short name.
@@ -56,7 +57,7 @@ pub struct DeviceConfig {
 }
 
 /// `[cell]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CellConfig {
     /// Bits per cell.
@@ -74,7 +75,7 @@ impl Default for CellConfig {
 }
 
 /// `[buffer]`: volatile RAM for writes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferConfig {
     /// Capacity in bytes, counted in whole sectors; 0 = no buffer.
@@ -82,7 +83,7 @@ pub struct BufferConfig {
 }
 
 /// `[map_cache]`: how much of the mapping table stays in RAM.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MapCacheConfig {
     /// Capacity in bytes, counted in whole translation pages; 0 = the whole table is in RAM.
@@ -90,7 +91,7 @@ pub struct MapCacheConfig {
 }
 
 /// `[gc]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GcConfig {
     /// Which block is collected.
@@ -113,7 +114,7 @@ impl Default for GcConfig {
 }
 
 /// `[wear]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WearConfig {
     /// Take the least worn free block first (dynamic wear levelling); false = oldest first.
@@ -131,7 +132,7 @@ impl Default for WearConfig {
 }
 
 /// `[queue]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
     /// Requests that the device works on at a time (1 to 65536); further ones wait in the host.
@@ -145,7 +146,7 @@ impl Default for QueueConfig {
 }
 
 /// `[scheme]`: one policy per question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SchemeConfig {
     /// What waits in RAM and what leaves first.
@@ -177,7 +178,7 @@ impl Default for SchemeConfig {
 }
 
 /// `[precondition]`: the state before the first request, reached in no simulated time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Precondition {
     /// Share of the physical pages that are programmed (valid or not).
@@ -321,17 +322,21 @@ impl DeviceConfig {
         let map_pages =
             if self.map_cache.bytes == 0 { 0 } else { logical_pages.div_ceil(entries_per_map_page) };
         let factory_bad = blocks(self.wear.factory_bad);
-        // Kept beside the data: the reserve, the open blocks (data, system), one block for the
-        // metadata log and one whose pages are all garbage, so that collection always gains.
-        let overhead = soft_blocks + open_blocks + 1 + 2 + u32::from(self.wear.static_gap > 0);
-        let data_pages = |logical: u64| (logical + u64::from(map_pages)).div_ceil(u64::from(g.planes()));
+        // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
+        // pages are all garbage, so that collection always gains. Translation pages and the
+        // metadata log take pages like data.
+        let overhead = soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0);
+        let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
+        let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
+        let system_pages = u64::from(map_pages) + u64::from(log_pages) + u64::from(g.planes());
+        let data_pages = |logical: u64| (logical + system_pages).div_ceil(u64::from(g.planes()));
         let least_blocks =
             data_pages(u64::from(logical_pages)).div_ceil(u64::from(g.pages_per_block)) as u32 + overhead;
         if least_blocks + factory_bad > per_plane {
             let room = u64::from(per_plane.saturating_sub(overhead + factory_bad))
                 * u64::from(g.pages_per_block)
                 * u64::from(g.planes());
-            let room = room.saturating_sub(u64::from(map_pages));
+            let room = room.saturating_sub(system_pages);
             let expected = if room == 0 {
                 format!(
                     "more than {} blocks a plane: the reserve and the open blocks alone take that many",
@@ -372,7 +377,6 @@ impl DeviceConfig {
                 ),
             ));
         }
-        let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         Ok(Layout {
             logical_pages,
             logical_sectors,

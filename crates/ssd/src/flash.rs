@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use crate::allocation::{Allocation, PageClass, Role};
 use crate::blocks::Blocks;
 use crate::config::{DeviceConfig, Layout};
-use crate::fragments::{Fragment, Fragments, runs};
+use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::gc::Job;
-use crate::log::{MetaLog, RECORD_BYTES, Record, TrimRecord};
+use crate::log::{MetaLog, RECORD_BYTES, Record, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
 use crate::map_cache::{MapCache, on_demand::OnDemand};
 use crate::stats::Stats;
 use crate::streams::{StreamCount, Streams};
@@ -174,6 +174,10 @@ impl Flash {
     /// Flash operations so far.
     pub fn counters(&self) -> &nandle_nand::Counters {
         self.nand.counters()
+    }
+    /// Nanoseconds that each die and each channel was busy.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        self.nand.busy_ns()
     }
     /// Sectors of a page.
     #[inline]
@@ -761,7 +765,7 @@ impl Flash {
             let from = lsn.max(lpn * spp) - lpn * spp;
             let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
             self.load_map_page(lpn as u32, true);
-            self.detach(lpn as u32, crate::fragments::run_mask(from as u32, (to - from) as u32));
+            self.detach(lpn as u32, run_mask(from as u32, (to - from) as u32));
         }
         let seq = self.nand.array_mut().take_seq();
         self.log.trim(TrimRecord { lsn, sectors, seq });
@@ -771,21 +775,11 @@ impl Flash {
         self.keep_log_short();
     }
 
-    /// Writes the log when a page of records waits, or when its pages have become many: erases that
-    /// wait for a trim write a page each.
+    /// Writes the log when a page of records waits.
     pub(crate) fn keep_log_short(&mut self) {
-        let full = self.log.pending.len() as u32 >= self.records_per_page();
-        // A block of each plane is kept for the log.
-        let kept = (self.geometry().planes() * self.geometry().pages_per_block) as usize;
-        if full || self.log.pages.len() > kept.max(2 * self.log_pages_anew()) {
+        if self.log.pending.len() as u32 >= self.records_per_page() {
             self.write_log(None);
         }
-    }
-
-    /// Pages of the log if it were written anew.
-    fn log_pages_anew(&self) -> usize {
-        let records = self.log.range_count() + self.streams.record_count();
-        records.div_ceil(self.records_per_page() as usize).max(2)
     }
 
     /// Whether no trim waits to be recorded.
@@ -803,76 +797,127 @@ impl Flash {
         self.geometry().page_bytes / RECORD_BYTES
     }
 
-    /// Writes all pending records; with `plane`, into that plane's collection blocks, where there is
-    /// always room. The last program written, if there was anything to write and room for it.
-    pub(crate) fn write_log(&mut self, plane: Option<u32>) -> Option<OpId> {
-        let mut last = None;
-        // Old pages die when the whole set, written anew, takes less than half of them.
-        let anew = self.log_pages_anew();
-        if plane.is_none() && self.log.pages.len() > 2 * anew {
-            self.prune_log();
-            let objects = self.streams.records_anew(self.nand.array_mut());
-            let fresh = self.log.ranges().map(Record::Trim).chain(objects.iter().copied()).collect();
-            let old = std::mem::take(&mut self.log.pages);
-            let kept = std::mem::replace(&mut self.log.pending, fresh);
-            let written = self.write_log_pages(plane, &mut last);
-            if !written {
-                // No room for all of it: the old pages stay, the rest is tried again later.
-                self.log.pages.splice(0..0, old);
-                self.log.pending = kept;
-                self.log.pending.extend(objects);
-                return self.write_log_pages(plane, &mut last).then_some(last).flatten();
-            }
-            for (_, ppn) in old {
-                // Programs of one log are not ordered among each other: all are waited for.
-                for &(_, new) in &self.log.pages {
-                    if let Some(op) = self.nand.program_of(new) {
-                        self.nand.supersede(ppn, op);
-                    }
-                }
-                self.blocks.set_dead(ppn, self.nand.now());
-            }
-            return last;
+    /// Writes all pending records, or the whole log anew if that halves it. With `plane`, a block of
+    /// that plane is about to be erased: its collection blocks serve if there is no other room.
+    /// What finds no room stays pending.
+    pub(crate) fn write_log(&mut self, plane: Option<u32>) {
+        if self.rewrite_log(plane) {
+            return;
         }
-        self.write_log_pages(plane, &mut last);
-        last
-    }
-
-    fn write_log_pages(&mut self, plane: Option<u32>, last: &mut Option<OpId>) -> bool {
+        let page_bytes = self.geometry().page_bytes;
         let per_page = self.records_per_page() as usize;
         while !self.log.pending.is_empty() {
-            let (to, role) = match plane {
-                Some(plane) if self.room(plane, Role::Gc, PageClass::SYSTEM) > 0 => (plane, Role::Gc),
-                // Survivors with blocks of their own may have used the reserve up: any open block serves.
-                Some(plane) if self.room(plane, Role::System, PageClass::SYSTEM) > 0 => (plane, Role::System),
-                _ => match self.plane_for_log(plane.is_some()) {
-                    Some(plane) => (plane, Role::System),
-                    None => return false,
-                },
-            };
+            let Some(place) = self.log_place(plane, 1) else { return };
             let count = per_page.min(self.log.pending.len());
-            let bytes: Vec<u8> = self.log.pending.drain(..count).flat_map(Record::to_bytes).collect();
-            let number = self.log.next_page;
-            self.log.next_page += 1;
-            let (ppn, op) = self.append_system(to, role, PageUse::Meta, number, Cause::Meta);
-            self.nand.array_mut().set_note(ppn, bytes.into());
-            self.log.pages.push((number, ppn));
-            *last = Some(op);
+            let page = write_pages(&self.log.pending[..count], page_bytes).swap_remove(0);
+            self.write_log_page(place, page);
+            self.log.pending.drain(..count);
+        }
+    }
+
+    /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
+    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<(u32, Role)>> {
+        let class = PageClass::SYSTEM;
+        let planes = self.geometry().planes();
+        // Consecutive log pages go round the planes.
+        let usual = if pages == 1 {
+            self.has_room(self.log.next_page, Role::System, class, 1)
+        } else {
+            (0..planes).all(|p| self.room(p, Role::System, class) >= pages.div_ceil(planes))
+        };
+        if usual {
+            return Some(None);
+        }
+        // Survivors with blocks of their own may have used the reserve up: any open block serves.
+        let urgent = plane.into_iter().map(|plane| (plane, Role::Gc));
+        let others = (0..if plane.is_some() { planes } else { 0 }).map(|plane| (plane, Role::System));
+        urgent.chain(others).find(|&(plane, role)| self.room(plane, role, class) >= pages).map(Some)
+    }
+
+    fn write_log_page(&mut self, place: Option<(u32, Role)>, bytes: Vec<u8>) -> OpId {
+        let number = self.log.next_page;
+        self.log.next_page += 1;
+        let (plane, role) = match place {
+            Some(place) => place,
+            None => {
+                let plane = self.choose_plane(number, Role::System, PageClass::SYSTEM);
+                (plane.expect("room was checked"), Role::System)
+            }
+        };
+        let (ppn, op) = self.append_system(plane, role, PageUse::Meta, number, Cause::Meta);
+        self.nand.array_mut().set_note(ppn, bytes.into());
+        self.log.pages.push((number, ppn));
+        op
+    }
+
+    /// Writes the whole set of trims anew if that halves the log; the old pages die.
+    fn rewrite_log(&mut self, plane: Option<u32>) -> bool {
+        let per_page = self.records_per_page() as usize;
+        let windows = self.layout.logical_sectors.div_ceil(sectors_per_bitmap(self.geometry().page_bytes));
+        let objects = self.streams.record_count();
+        let least =
+            self.log.range_count().div_ceil(per_page).min(windows as usize + 1) + objects.div_ceil(per_page);
+        if self.log.pages.len() < 2 * least.max(1) {
+            return false;
+        }
+        self.prune_log();
+        let (mut pages, mut records) = self.whole_log();
+        let count = pages.len() + (records.len() + objects).div_ceil(per_page);
+        let Some(place) = self.log_place(plane, count as u32) else { return false };
+        // Newer than the bitmaps: what was trimmed before it was allocated is not trimmed again.
+        records.extend(self.streams.records_anew(self.nand.array_mut()));
+        pages.extend(write_pages(&records, self.geometry().page_bytes));
+        let old = std::mem::take(&mut self.log.pages);
+        self.log.pending.clear();
+        let programs: Vec<OpId> = pages.into_iter().map(|page| self.write_log_page(place, page)).collect();
+        for (_, ppn) in old {
+            // Programs of one log are not ordered among each other: all are waited for.
+            for &op in &programs {
+                self.nand.supersede(ppn, op);
+            }
+            self.blocks.set_dead(ppn, self.nand.now());
         }
         true
     }
 
-    /// The plane of the log's next page; if that is `urgent`, page numbers are skipped until one finds
-    /// a plane.
-    fn plane_for_log(&mut self, urgent: bool) -> Option<u32> {
-        let class = PageClass::SYSTEM;
-        for _ in 0..if urgent { self.geometry().planes() } else { 0 } {
-            if self.has_room(self.log.next_page, Role::System, class, 1) {
-                break;
+    /// The whole set of trims as pages: records, or a bitmap where there are too many of them.
+    fn whole_log(&mut self) -> (Vec<Vec<u8>>, Vec<Record>) {
+        let page_bytes = self.geometry().page_bytes;
+        let window = sectors_per_bitmap(page_bytes);
+        let per_page = self.records_per_page() as usize;
+        let mut windows: std::collections::BTreeMap<u64, Vec<TrimRecord>> = std::collections::BTreeMap::new();
+        for range in self.log.ranges() {
+            let (mut lsn, end) = (range.lsn, range.lsn + range.sectors);
+            while lsn < end {
+                let to = end.min((lsn / window + 1) * window);
+                windows.entry(lsn / window).or_default().push(TrimRecord { lsn, sectors: to - lsn, ..range });
+                lsn = to;
             }
-            self.log.next_page += 1;
         }
-        self.choose_plane(self.log.next_page, Role::System, class)
+        let (mut pages, mut records) = (vec![], vec![]);
+        for (number, ranges) in windows {
+            if ranges.len() <= per_page {
+                records.extend(ranges.into_iter().map(Record::Trim));
+                continue;
+            }
+            // A bitmap is newer than everything in it: sectors that hold newer data, still on its
+            // way to flash, keep their own record.
+            let (stored, gone): (Vec<_>, Vec<_>) =
+                ranges.into_iter().partition(|r| self.stores_any(r.lsn, r.sectors));
+            records.extend(stored.into_iter().map(Record::Trim));
+            let seq = self.nand.array_mut().take_seq();
+            pages.push(write_bitmap(number * window, &gone, seq, page_bytes));
+        }
+        (pages, records)
+    }
+
+    fn stores_any(&self, lsn: u64, sectors: u64) -> bool {
+        let spp = u64::from(self.spp);
+        (lsn / spp..=(lsn + sectors - 1) / spp).any(|lpn| {
+            let (from, to) =
+                (lsn.max(lpn * spp) - lpn * spp, (lsn + sectors).min((lpn + 1) * spp) - lpn * spp);
+            self.stored(lpn as u32, run_mask(from as u32, (to - from) as u32)) != 0
+        })
     }
 
     /// Forgets trims of sectors whose newer data is on flash.

@@ -15,7 +15,7 @@ use crate::allocation::Role;
 use crate::blocks::State;
 use crate::flash::Flash;
 use crate::fragments::{Fragment, run_mask};
-use crate::log::{ObjectRecord, RECORD_BYTES, Record};
+use crate::log::{ObjectRecord, Record, read_page};
 use crate::map_cache::MapCache;
 
 enum Found {
@@ -84,12 +84,8 @@ impl Flash {
                 match array.page_use(ppn) {
                     PageUse::Data => found.push((array.seq(ppn), Found::Data(ppn))),
                     PageUse::Meta => {
-                        let records = array.note(ppn).map_or(&[][..], |note| note);
-                        for record in records.chunks_exact(RECORD_BYTES as usize) {
-                            if let Some(record) = Record::from_bytes(record) {
-                                found.push((record.seq(), Found::Record(record)));
-                            }
-                        }
+                        let note = array.note(ppn).map_or(&[][..], |note| note);
+                        read_page(note, |record| found.push((record.seq(), Found::Record(record))));
                     }
                     PageUse::Map | PageUse::Erased | PageUse::Padding | PageUse::Torn => {}
                 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use nandle_nand::{Cause, Done, Kind, Nand, OpId, Silicon, Time};
+use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
 use crate::allocation::PageClass;
@@ -229,6 +229,15 @@ impl Ssd {
     pub fn stats(&self) -> &Stats {
         &self.flash.stats
     }
+    /// Flash operations by cause and page type.
+    pub fn counters(&self) -> &Counters {
+        self.flash.nand.counters()
+    }
+    /// All counters count from zero again: a preparation is over and the measured part begins.
+    pub fn reset_counters(&mut self) {
+        self.flash.stats = Stats::default();
+        self.flash.nand.reset_counters();
+    }
     /// Flash, map and blocks, to look at.
     pub fn flash(&self) -> &Flash {
         &self.flash
@@ -397,9 +406,10 @@ impl Ssd {
                 let before = reads.len();
                 self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
                 self.requests[slot as usize].remaining += (reads.len() - before) as u32;
-                if load.is_some() && reads.len() == before {
+                if let Some(op) = load
+                    && reads.len() == before
+                {
                     // Only the map says that there is nothing: its load is waited for.
-                    let op = load.expect("just seen");
                     self.flash.wait_for_load(op, slot);
                     self.requests[slot as usize].remaining += 1;
                 }
@@ -433,14 +443,14 @@ impl Ssd {
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
             }
         }
-        if let Some(buffer) = &self.buffer {
-            if let Some(slot) = buffer.slot(lpn) {
-                let page = buffer.contents(slot);
-                for (start, len) in runs(buffered) {
-                    let from = start as usize * unit;
-                    let n = len as usize * unit;
-                    out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
-                }
+        if let Some(buffer) = &self.buffer
+            && let Some(slot) = buffer.slot(lpn)
+        {
+            let page = buffer.contents(slot);
+            for (start, len) in runs(buffered) {
+                let from = start as usize * unit;
+                let n = len as usize * unit;
+                out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
             }
         }
     }
@@ -864,11 +874,11 @@ impl Ssd {
                 if info.rmw_start != 0 {
                     self.flash.stats.rmw_ns += self.now() - info.rmw_start;
                 }
-                if info.release > 0 {
-                    if let Some(buffer) = &mut self.buffer {
-                        buffer.release(info.release);
-                        self.flash.progress = true;
-                    }
+                if info.release > 0
+                    && let Some(buffer) = &mut self.buffer
+                {
+                    buffer.release(info.release);
+                    self.flash.progress = true;
                 }
                 if info.epoch != NONE {
                     self.flash.leave_epoch(info.epoch);

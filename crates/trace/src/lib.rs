@@ -2,10 +2,26 @@
 //!
 //! Everything a simulated or a served device is asked to do arrives as a [`Request`]; everything
 //! that yields requests is a [`Source`]. Nothing here knows what an SSD does with them.
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod detect;
 pub mod fio;
+mod formats;
+mod info;
+mod input;
+mod options;
+mod order;
+mod parse;
 mod request;
+mod row;
 pub mod synthetic;
+mod trace;
+mod write;
 
+pub use info::{Info, InfoOptions, OpInfo, PageInfo};
+pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use request::{Error, Op, Request, Source};
+pub use trace::{Counts, Extent, Trace, Volume, extent, open, open_reader};
+pub use write::{WRITABLE, Writer, Written, convert, create, create_in};

@@ -12,13 +12,14 @@
 //! with metadata written (MBMW), media bytes erased (MBE); and changes of reclaim units.
 
 use nandle_nand::Geometry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::StreamsConfig;
 use crate::allocation::Role;
 
 /// What becomes of the data of different handles when garbage is collected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Isolation {
     /// Survivors of all handles share blocks.
     #[default]

@@ -1,6 +1,7 @@
 //! Which writes share blocks.
 
 use nandle_nand::Array;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Role;
@@ -42,7 +43,7 @@ impl StreamsKind {
 }
 
 /// `[streams]`: settings of the stream policies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamsConfig {
     /// Streams of `multi-stream`, reclaim-unit handles of `fdp` (1 to 128).

@@ -76,6 +76,8 @@ pub(crate) struct Objects {
     pages_per_block: u64,
     sectors_per_page: u64,
     width: usize,
+    /// Records of objects are, or were, in the log.
+    recorded: bool,
     /// At power-on: records before this one say nothing.
     since: u64,
 }
@@ -96,6 +98,7 @@ impl Objects {
             pages_per_block: u64::from(geometry.pages_per_block),
             sectors_per_page: u64::from(geometry.sectors_per_page()),
             width: geometry.planes() as usize,
+            recorded: false,
             since: 0,
         }
     }
@@ -210,6 +213,7 @@ impl Objects {
         home.instances += 1;
         home.unclaimed = home.unclaimed.saturating_sub(instance.left);
         self.burden += instance.burden;
+        self.recorded = true;
         self.live += 1;
         let slot = self.place(instance);
         if self.instances[slot as usize].auto {
@@ -419,11 +423,14 @@ impl Objects {
     }
 
     pub fn record_count(&self) -> usize {
-        if self.live == 0 { 0 } else { 1 + self.ranges.len() }
+        if self.recorded { 1 + self.ranges.len() } else { 0 }
     }
 
     /// All live instances under new names.
     pub fn records_anew(&mut self, array: &mut Array) -> Vec<ObjectRecord> {
+        if !self.recorded {
+            return vec![];
+        }
         let (instances, ranges) = (u64::from(self.live), self.ranges.len() as u64);
         let mut out = vec![ObjectRecord::Anew { seq: array.take_seq(), instances, ranges }];
         for slot in 0..self.instances.len() as u32 {
@@ -440,6 +447,7 @@ impl Objects {
 
     /// At power-on: finds the newest complete set of names; older records are not listened to.
     pub fn expect(&mut self, records: &[ObjectRecord]) {
+        self.recorded |= !records.is_empty();
         for record in records {
             let &ObjectRecord::Anew { seq, instances, ranges } = record else { continue };
             let mut found: Vec<(u64, u64)> = records

@@ -16,12 +16,12 @@ impl LeastBusy {
             if plane >= planes {
                 plane -= planes;
             }
-            if let Some(load) = load(plane) {
-                if best.is_none_or(|(least, _)| load < least) {
-                    best = Some((load, plane));
-                    if load == 0 {
-                        break;
-                    }
+            if let Some(load) = load(plane)
+                && best.is_none_or(|(least, _)| load < least)
+            {
+                best = Some((load, plane));
+                if load == 0 {
+                    break;
                 }
             }
         }

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Instructions per request of the drive, by valgrind: a figure that a busy machine does not move.
+
+    benches/instructions.py            compare with benches/instructions.txt; exit 1 if one grew by 3%
+    benches/instructions.py --write    renew benches/instructions.txt
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / "benches/instructions.txt"
+# Two sizes each: their difference leaves construction and start-up out.
+WORKLOADS = {"common": (50_000, 150_000), "gc20": (450_000, 550_000), "sequential-4k": (50_000, 150_000)}
+
+
+def instructions(program: str, name: str, requests: int) -> int:
+    run = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "--once", name, str(requests)],
+        capture_output=True, text=True, check=True)
+    found = re.search(r"Collected : (\d+)", run.stderr)
+    if not found:
+        sys.exit(f"valgrind said nothing of instructions:\n{run.stderr}")
+    return int(found.group(1))
+
+
+def main() -> int:
+    if not shutil.which("valgrind"):
+        sys.exit("valgrind not found: install it, or use `cargo bench --bench simulate`")
+    build = subprocess.run(["cargo", "bench", "--bench", "simulate", "--no-run"],
+                           cwd=ROOT, capture_output=True, text=True, check=True)
+    program = re.search(r"\((target/[^)]*simulate[^)]*)\)", build.stderr).group(1)
+    now = {}
+    for name, (low, high) in WORKLOADS.items():
+        cost = (instructions(ROOT / program, name, high) - instructions(ROOT / program, name, low)) / (high - low)
+        now[name] = round(cost)
+    if "--write" in sys.argv:
+        KEPT.write_text("".join(f"{name} {cost}\n" for name, cost in sorted(now.items())))
+    kept = dict(line.split() for line in KEPT.read_text().splitlines())
+    worse = False
+    for name, cost in sorted(now.items()):
+        change = cost / int(kept[name]) - 1
+        worse |= change > 0.03
+        print(f"{name:15} {cost:6} instructions a request, kept {kept[name]:>6}, {change:+.1%}")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+//! Requests per second of the drive alone, on the common workloads.
+//!
+//! `cargo bench --bench simulate` times them with criterion; `cargo bench --bench simulate -- --once
+//! common 200000` carries one out and prints its digest, for instruction counts
+//! (`benches/instructions.py`).
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use nandle_lab::config::Wanted;
+use nandle_random::Stream;
+use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
+
+struct Workload {
+    name: &'static str,
+    device: &'static str,
+    /// Nanoseconds between arrivals.
+    gap: u64,
+    requests: u64,
+}
+
+const WORKLOADS: [Workload; 4] = [
+    Workload { name: "common", device: "common", gap: 20_000, requests: 1_000_000 },
+    Workload { name: "gc20", device: "gc20", gap: 200_000, requests: 2_000_000 },
+    Workload { name: "gc10", device: "gc10", gap: 200_000, requests: 2_000_000 },
+    Workload { name: "sequential-4k", device: "common", gap: 20_000, requests: 1_000_000 },
+];
+
+fn device(workload: &Workload) -> DeviceConfig {
+    let wanted = Wanted { device: workload.device, ..Wanted::default() };
+    let mut config = wanted.load().expect("a preset").config;
+    if workload.name == "sequential-4k" {
+        config.buffer.bytes = 1 << 20; // halves of a page meet in the buffer
+    }
+    config
+}
+
+/// Replays the workload and returns the drive's digest.
+fn run(workload: &Workload, requests: u64) -> u64 {
+    let mut ssd = Ssd::new(&device(workload), 0, 1).expect("a valid device");
+    let mut draw = Stream::new(1, workload.name);
+    let pages = u64::from(ssd.layout().logical_pages);
+    let halves = ssd.layout().logical_sectors / 8;
+    let mut done = vec![];
+    for id in 0..requests {
+        let (op, lsn, sectors) = match workload.name {
+            "common" => {
+                let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
+                (op, draw.below(halves * 6 / 10) * 8, 8)
+            }
+            "sequential-4k" => (Op::Write, id % halves * 8, 8),
+            _ => (Op::Write, if id < pages { id } else { draw.below(pages) } * 16, 16),
+        };
+        let at = id * workload.gap;
+        ssd.advance(at, &mut done);
+        done.clear();
+        ssd.submit(at, &Command { id, op, lsn, sectors, fua: false, stream: 0, data: &[] });
+    }
+    while let Some(next) = ssd.next_event() {
+        ssd.advance(next, &mut done);
+    }
+    ssd.digest()
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|a| a == "--once") {
+        let name = arguments.get(at + 1).map_or("", String::as_str);
+        let workload =
+            WORKLOADS.iter().find(|w| w.name == name).expect("common, gc20, gc10 or sequential-4k");
+        let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
+        println!("{name} {requests} {:016x}", run(workload, requests));
+        return;
+    }
+    let mut criterion = Criterion::default().sample_size(10).configure_from_args();
+    let mut group = criterion.benchmark_group("simulate");
+    for workload in &WORKLOADS {
+        group.throughput(Throughput::Elements(workload.requests));
+        group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
+            b.iter(|| run(workload, workload.requests));
+        });
+    }
+    group.finish();
+    criterion.final_summary();
+}

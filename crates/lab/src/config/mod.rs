@@ -1,0 +1,135 @@
+//! Device files: TOML to a checked [`DeviceConfig`], with every complaint naming field, value and
+//! what was expected, and the line for files.
+
+mod complain;
+mod overrides;
+mod presets;
+mod resolved;
+mod scheme;
+
+pub use presets::{PRESETS, Preset};
+pub use resolved::resolved;
+pub use scheme::{Policy, SHORTHANDS, Shorthand, apply as apply_scheme, name_of as scheme_name, policies};
+
+use std::path::Path;
+
+use nandle_ssd::{ConfigError, DeviceConfig, Layout};
+use serde::Deserialize;
+use toml::Table;
+
+use crate::Error;
+
+/// A configuration that stands, and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    /// Every setting.
+    pub config: DeviceConfig,
+    /// Sizes derived from them.
+    pub layout: Layout,
+}
+
+/// What a device is made of: a preset or file, then a scheme, then single settings.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Name of a preset, or path of a TOML file.
+    pub device: &'a str,
+    /// A policy name or a sum of them, as `--scheme` takes it.
+    pub scheme: Option<&'a str>,
+    /// Overrides such as `gc.soft=0.05`, applied in order.
+    pub sets: &'a [String],
+}
+
+impl Wanted<'_> {
+    /// The device, checked.
+    ///
+    /// # Errors
+    /// If there is no such device, or a setting is unknown, of the wrong type or out of range.
+    pub fn load(&self) -> Result<Drive, Error> {
+        let (text, place) = text_of(self.device)?;
+        // The file alone first: its complaints have line numbers.
+        let mut config = match toml::from_str::<DeviceConfig>(&text) {
+            Ok(config) => config,
+            // An override may bring what is missing.
+            Err(e) if e.message().starts_with("missing field") && !self.sets.is_empty() => {
+                let table = text.parse().map_err(|e| Error::input(complain::syntax(&place, &text, &e)))?;
+                overridden(table, self.sets).map_err(|_| Error::input(complain::syntax(&place, &text, &e)))?
+            }
+            Err(e) => return Err(Error::input(complain::syntax(&place, &text, &e))),
+        };
+        if let Some(sum) = self.scheme {
+            scheme::apply(sum, &mut config)?;
+        }
+        // A setting given by hand outranks the sum.
+        if !self.sets.is_empty() {
+            config = overridden(Table::try_from(&config).unwrap_or_default(), self.sets)?;
+        }
+        let layout =
+            config.validate().map_err(|e| Error::input(complain::range(&place, &text, self.sets, &e)))?;
+        Ok(Drive { config, layout })
+    }
+}
+
+/// Checks a configuration made by a program rather than read from a file.
+///
+/// # Errors
+/// If a setting is out of range.
+pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
+    let layout = config.validate().map_err(|e: ConfigError| Error::input(e.to_string()))?;
+    Ok(Drive { config, layout })
+}
+
+/// The device in `table` after the overrides `sets`; the first that does not fit is blamed.
+fn overridden(mut table: Table, sets: &[String]) -> Result<DeviceConfig, Error> {
+    let mut result = None;
+    for (number, set) in sets.iter().enumerate() {
+        overrides::apply(set, &mut table)?;
+        result = match DeviceConfig::deserialize(table.clone()) {
+            Err(e) if e.message().starts_with("missing field") && number + 1 < sets.len() => None,
+            Err(e) => return Err(Error::input(complain::set(set, e.message()))),
+            Ok(config) => Some(config),
+        };
+    }
+    result.ok_or_else(|| Error::input("no override was given"))
+}
+
+/// The text of a preset or file, and what to call it in messages.
+fn text_of(device: &str) -> Result<(String, String), Error> {
+    if let Some(preset) = presets::find(device) {
+        return Ok((preset.text.to_owned(), format!("preset {device}")));
+    }
+    let path = Path::new(device);
+    if path.is_file() {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            let what = if e.kind() == std::io::ErrorKind::InvalidData {
+                "not a text file; expected a device in TOML".into()
+            } else {
+                e.to_string()
+            };
+            Error::input(format!("{device}: {what}"))
+        })?;
+        return Ok((text, device.to_owned()));
+    }
+    let looks_like_file = device.contains(['/', '\\', '.']);
+    if looks_like_file {
+        return Err(Error::input(format!("{device}: no such device file")));
+    }
+    let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+    Err(Error::input(format!(
+        "no device is called {device:?}{}; expected a TOML file or one of the presets {}",
+        complain::did_you_mean(device, names.iter().copied()),
+        names.join(", ")
+    )))
+}
+
+/// The JSON schema of device files.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(DeviceConfig).to_value();
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("title".into(), "nandle device".into());
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests;

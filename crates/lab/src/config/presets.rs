@@ -1,0 +1,60 @@
+//! Devices that come with the program: `drives/*.toml`, embedded.
+
+/// A device that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// What `--device` calls it.
+    pub name: &'static str,
+    /// Its device file.
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        /// All presets, the one for newcomers first.
+        pub const PRESETS: &[Preset] = &[
+            $(Preset { name: $name, text: include_str!(concat!("../../../../drives/", $name, ".toml")) }),*
+        ];
+    };
+}
+
+presets!(
+    "demo",
+    "waflash-vssim",
+    "waflash-openssd",
+    "pclru-ssdsim",
+    "papa-tlc",
+    "across-tlc",
+    "flashalloc-cosmos",
+    "modern-tlc",
+    "modern-tlc-4tb",
+    "modern-tlc-16tb",
+    "modern-qlc",
+    "modern-qlc-4tb",
+    "modern-qlc-16tb",
+    "common",
+    "gc20",
+    "gc10",
+);
+
+/// The preset called `name`.
+pub(super) fn find(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|p| p.name == name)
+}
+
+impl Preset {
+    /// The device, checked.
+    ///
+    /// # Errors
+    /// Never: a test loads every preset.
+    pub fn load(&self) -> Result<super::Drive, crate::Error> {
+        super::Wanted { device: self.name, ..Default::default() }.load()
+    }
+
+    /// Its size in a few words, for lists.
+    #[must_use]
+    pub fn size(&self) -> String {
+        let drive = self.load();
+        drive.map(|d| super::resolved::size_line(&d.config, d.layout.logical_bytes)).unwrap_or_default()
+    }
+}

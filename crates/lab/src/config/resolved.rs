@@ -1,0 +1,30 @@
+use nandle_ssd::DeviceConfig;
+
+use super::Drive;
+use crate::units::bytes;
+
+/// The device file that says everything that was left to defaults, presets, schemes and overrides;
+/// read again, it gives the same device.
+#[must_use]
+pub fn resolved(drive: &Drive) -> String {
+    let Drive { config, layout } = drive;
+    let raw = config.geometry.raw_bytes();
+    let op = (raw as f64 - layout.logical_bytes as f64) / layout.logical_bytes as f64;
+    let body = toml::to_string(config).unwrap_or_default();
+    format!(
+        "# Resolved by nandle {}: every setting, defaults included.\n\
+         # raw {raw} bytes ({}), logical {} bytes ({}), (raw - logical) / logical = {op:.6}\n\
+         # Each plane holds {} blocks free and {} open.\n\n{body}",
+        env!("CARGO_PKG_VERSION"),
+        bytes(raw),
+        layout.logical_bytes,
+        bytes(layout.logical_bytes),
+        layout.soft_blocks,
+        layout.open_blocks,
+    )
+}
+
+/// One line on the size of a device, for lists.
+pub(crate) fn size_line(config: &DeviceConfig, logical_bytes: u64) -> String {
+    format!("{} raw, {} logical", bytes(config.geometry.raw_bytes()), bytes(logical_bytes))
+}

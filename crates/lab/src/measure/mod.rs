@@ -1,0 +1,120 @@
+//! What a run adds up to: latencies, time series, write amplification and its parts.
+//!
+//! Everything is counted where a request completes, in whole numbers; shares and means are made
+//! when the run is over. The measured part is the workload's last phase; what prepares the device
+//! before it is in the time series only.
+
+mod io_log;
+mod latency;
+mod rows;
+mod steady;
+mod summarise;
+pub mod summary;
+
+pub(crate) use io_log::properties as parquet_properties;
+pub use io_log::{Io, IoLog};
+pub use latency::Latency;
+pub use rows::{Row, Rows};
+pub use steady::{Steadiness, Steady};
+pub use summarise::{Context, summarise};
+pub use summary::Summary;
+
+use nandle_ssd::nand::{Cause, Time};
+use nandle_ssd::{Op, Ssd};
+
+/// Kinds of requests that are told apart: read, write, trim, flush.
+pub const KINDS: usize = 4;
+
+/// Where completions are counted.
+#[derive(Debug)]
+pub struct Meter {
+    /// Latencies of the measured part, by kind.
+    pub latency: [Latency; KINDS],
+    /// The time series, preparation included.
+    pub rows: Rows,
+    /// Write amplification over host bytes, preparation included.
+    pub steady: Steady,
+    /// Requests refused in the measured part.
+    pub refused: u64,
+    /// When the measured part began.
+    pub begun_ns: Time,
+    /// When its last request completed.
+    pub ended_ns: Time,
+    /// Host bytes written in the measured part.
+    pub written: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            latency: std::array::from_fn(|_| Latency::default()),
+            rows: Rows::default(),
+            steady: Steady::default(),
+            refused: 0,
+            begun_ns: 0,
+            ended_ns: 0,
+            written: 0,
+        }
+    }
+}
+
+impl Meter {
+    /// A phase begins: the measured part counts from here if it is the last.
+    pub fn begin_phase(&mut self, phase: u32, ssd: &mut Ssd) {
+        self.rows.begin_phase(phase, ssd);
+        self.steady.begin_phase(self.written, ssd);
+        ssd.reset_counters();
+        self.latency.iter_mut().for_each(|l| *l = Latency::default());
+        (self.begun_ns, self.ended_ns, self.refused, self.written) = (ssd.now(), ssd.now(), 0, 0);
+    }
+
+    /// A request of `kind` has completed at `at`, `latency_ns` after its arrival.
+    #[inline]
+    pub fn completed(&mut self, kind: Op, bytes: u64, latency_ns: u64, at: Time, ssd: &Ssd) {
+        if at >= self.rows.boundary() {
+            self.rows.roll(at, ssd);
+        }
+        self.ended_ns = at;
+        self.latency[kind as usize].record(bytes, latency_ns);
+        self.rows.record(kind, bytes, latency_ns);
+        if kind == Op::Write {
+            self.written += bytes;
+            if self.steady.wants(self.written) {
+                self.steady.sample(self.written, ssd);
+            }
+        }
+    }
+
+    /// A request was refused.
+    pub fn refused(&mut self, at: Time) {
+        self.ended_ns = at;
+        self.refused += 1;
+    }
+
+    /// The run is over.
+    pub fn finish(&mut self, ssd: &Ssd) {
+        self.rows.finish(ssd);
+        self.steady.sample(self.written, ssd);
+    }
+
+    /// Write amplification of the present phase so far, if the host has written.
+    pub fn waf(&self, ssd: &Ssd) -> Option<f64> {
+        let page = u64::from(ssd.config().geometry.page_bytes);
+        (self.written > 0).then(|| (programs(ssd) * page) as f64 / self.written as f64)
+    }
+}
+
+/// Pages programmed since the counters were reset.
+pub(crate) fn programs(ssd: &Ssd) -> u64 {
+    ssd.counters().programs.iter().flatten().sum()
+}
+
+/// Pages programmed on behalf of one cause.
+pub(crate) fn programs_for(ssd: &Ssd, cause: Cause) -> u64 {
+    ssd.counters().programs[cause as usize].iter().sum()
+}
+
+/// Pages read on behalf of one cause.
+pub(crate) fn reads_for(ssd: &Ssd, cause: Cause) -> u64 {
+    ssd.counters().reads[cause as usize].iter().sum()
+}

@@ -1,0 +1,225 @@
+//! From counters to [`Summary`].
+
+use std::collections::BTreeMap;
+
+use nandle_ssd::Ssd;
+use nandle_ssd::nand::{Cause, Counters};
+
+use super::summary::*;
+use super::{Latency, Meter, programs_for, reads_for};
+
+/// Percentiles reported, in per cent.
+const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// What the meter does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Name of the workload.
+    pub workload: String,
+    /// Scheme of the device, as a sum.
+    pub scheme: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The workload ran to its end.
+    pub complete: bool,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+    /// CPU seconds of the replay.
+    pub cpu_s: f64,
+    /// Requests, and what was done to them.
+    pub trace: Trace,
+    /// The phases before the measured one.
+    pub prepare: Prepare,
+    /// Sectors compared and wrong, if reads were verified.
+    pub integrity: Integrity,
+}
+
+/// The summary of a finished run.
+#[must_use]
+pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
+    let (config, layout) = (ssd.config(), ssd.layout());
+    let geometry = &config.geometry;
+    let (raw, logical) = (geometry.raw_bytes(), layout.logical_bytes);
+    let stats = ssd.stats();
+    let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
+    let flash = flash(ssd);
+    let written = meter.written;
+    let page = u64::from(geometry.page_bytes);
+    let over_host = |bytes: u64| if written == 0 { 0.0 } else { bytes as f64 / written as f64 };
+    let host_bytes = stats.host_sectors_programmed * u64::from(geometry.sector_bytes);
+    let programs = &flash.programs;
+    let waf_parts = WafParts {
+        host: over_host(host_bytes),
+        padding: over_host((programs.host * page).saturating_sub(host_bytes)),
+        gc: over_host(programs.gc * page),
+        merge: over_host(programs.merge * page),
+        map: over_host(programs.map * page),
+        meta: over_host(programs.meta * page),
+    };
+    let waf = (written > 0).then(|| over_host(flash.bytes_programmed));
+    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let wear = wear(ssd);
+    let held =
+        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
+    let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
+    let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
+    let total = context.trace.completed;
+    Summary {
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+        device: config.name.clone(),
+        scheme: context.scheme,
+        workload: context.workload,
+        seed: context.seed,
+        complete: context.complete,
+        digest: format!("{:016x}", ssd.digest()),
+        notes: context.notes,
+        simulated_ns,
+        cpu_s: context.cpu_s,
+        requests_per_cpu_s: if context.cpu_s > 0.0 { total as f64 / context.cpu_s } else { 0.0 },
+        peak_rss_bytes: crate::resources::peak_rss_bytes(),
+        device_bytes: DeviceBytes { raw, logical },
+        op_ratio: (raw as f64 - logical as f64) / logical as f64,
+        op_effective_ratio: usable / logical as f64 - 1.0,
+        prepare: context.prepare,
+        trace: context.trace,
+        host: host(ssd, meter, simulated_ns),
+        waf,
+        waf_parts,
+        waf_steady: steadiness.waf_steady,
+        drive_writes: steadiness.drive_writes,
+        steady_state: steadiness.steady,
+        steady_state_reason: steadiness.why,
+        rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(stats.rmw_ns, stats.rmw_count) } },
+        buffer: Buffer {
+            hits: stats.buffer_hits,
+            misses: stats.buffer_misses,
+            evictions: stats.evictions,
+            evicted_partial_pages: stats.evicted_partial_pages,
+            mean_partial_pages: mean(stats.partial_pages_sum, stats.evictions),
+            wait_ns: stats.buffer_wait_ns,
+        },
+        mapping: Mapping {
+            bytes: u64::from(layout.logical_pages) * 4,
+            dram_accesses: stats.dram_accesses,
+            cache_hits: stats.cache_hits,
+            cache_misses: stats.cache_misses,
+        },
+        multi_version: MultiVersion::default(),
+        across: Across::default(),
+        allocation: Allocation::default(),
+        streams: Streams {
+            per_stream: vec![Stream {
+                stream: 0,
+                host_bytes: written,
+                media_bytes: flash.bytes_programmed,
+                waf,
+            }],
+            ..Streams::default()
+        },
+        gc: Gc {
+            invocations: stats.gc_invocations,
+            moved_pages: stats.gc_moved_pages,
+            foreground_ns: stats.foreground_ns,
+            victim_valid_histogram: stats.victim_valid.to_vec(),
+        },
+        flash,
+        wear,
+        integrity: context.integrity,
+    }
+}
+
+fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
+    let stats = ssd.stats();
+    let mut all = Latency::default();
+    meter.latency.iter().for_each(|l| all.add(l));
+    let requests = |l: &Latency| requests(l, simulated_ns);
+    let [read, write, trim, flush] = &meter.latency;
+    Host {
+        read: requests(read),
+        write: requests(write),
+        trim: requests(trim),
+        flush: requests(flush),
+        all: requests(&all),
+        unaligned_writes: stats.unaligned_writes,
+        across_page_requests: stats.across_page_requests,
+        partial_writes: stats.partial_writes,
+        partial_updates: stats.partial_updates,
+        unmapped_reads: stats.unmapped_reads,
+        rejected: meter.refused,
+    }
+}
+
+fn requests(l: &Latency, simulated_ns: u64) -> Requests {
+    let rate = |n: u64| if simulated_ns == 0 { 0.0 } else { n as f64 * 1e9 / simulated_ns as f64 };
+    let percentile: BTreeMap<String, u64> =
+        PERCENTILES.iter().map(|&p| (format!("{p:.6}"), l.percentile_ns(p / 100.0))).collect();
+    Requests {
+        requests: l.requests,
+        bytes: l.bytes,
+        iops: rate(l.requests),
+        bw_bytes: rate(l.bytes),
+        lat_ns: LatencyNs {
+            mean: l.mean_ns(),
+            stddev: l.stddev_ns(),
+            min: if l.requests == 0 { 0 } else { l.min_ns },
+            max: l.max_ns,
+            percentile,
+        },
+    }
+}
+
+fn flash(ssd: &Ssd) -> Flash {
+    let counters: &Counters = ssd.counters();
+    let sum = |table: &[[u64; 4]; Cause::COUNT]| table.iter().flatten().sum::<u64>();
+    let (reads, programs) = (sum(&counters.reads), sum(&counters.programs));
+    let by_type = |kind: usize| PageTypeOps {
+        reads: counters.reads.iter().map(|cause| cause[kind]).sum(),
+        programs: counters.programs.iter().map(|cause| cause[kind]).sum(),
+        rmw_reads: counters.reads[Cause::Rmw as usize][kind],
+    };
+    Flash {
+        reads: Reads {
+            host: reads_for(ssd, Cause::Host),
+            rmw: reads_for(ssd, Cause::Rmw),
+            gc: reads_for(ssd, Cause::Gc),
+            merge: reads_for(ssd, Cause::Merge),
+            map: reads_for(ssd, Cause::Map),
+            meta: reads_for(ssd, Cause::Meta),
+            total: reads,
+        },
+        programs: Programs {
+            host: programs_for(ssd, Cause::Host) + programs_for(ssd, Cause::Rmw),
+            gc: programs_for(ssd, Cause::Gc),
+            merge: programs_for(ssd, Cause::Merge),
+            map: programs_for(ssd, Cause::Map),
+            meta: programs_for(ssd, Cause::Meta),
+            total: programs,
+        },
+        erases: counters.erases,
+        bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),
+        by_page_type: ByPageType { lsb: by_type(0), csb: by_type(1), msb: by_type(2), tsb: by_type(3) },
+    }
+}
+
+fn wear(ssd: &Ssd) -> Wear {
+    use nandle_ssd::blocks::State;
+    let mut out = Wear { erase_min: u64::MAX, ..Wear::default() };
+    let (mut n, mut sum, mut squares) = (0_u64, 0_u64, 0.0);
+    for (block, state) in ssd.flash().blocks().each() {
+        if state == State::Bad {
+            out.bad_blocks += 1;
+            continue;
+        }
+        let erases = u64::from(ssd.flash().array().erases(block));
+        out.erase_min = out.erase_min.min(erases);
+        out.erase_max = out.erase_max.max(erases);
+        (n, sum, squares) = (n + 1, sum + erases, squares + (erases * erases) as f64);
+    }
+    if n == 0 {
+        return Wear { erase_min: 0, ..out };
+    }
+    out.erase_mean = sum as f64 / n as f64;
+    out.erase_stddev = (squares / n as f64 - out.erase_mean * out.erase_mean).max(0.0).sqrt();
+    out
+}

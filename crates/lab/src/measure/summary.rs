@@ -1,0 +1,446 @@
+//! `summary.json`: the figures that people and outside checks read.
+//!
+//! Nanoseconds and bytes throughout; counts are of the measured part (the workload's last phase)
+//! unless they say otherwise.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the layout of `summary.json`; rises when a key changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+macro_rules! group {
+    ($(#[$meta:meta])* $Name:ident { $($(#[doc = $doc:literal])+ $field:ident: $Type:ty,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        pub struct $Name {
+            $($(#[doc = $doc])+ pub $field: $Type,)+
+        }
+    };
+}
+
+group! {
+    /// Everything a run adds up to.
+    Summary {
+        /// Version of this layout.
+        schema_version: u32,
+        /// Version of the program.
+        version: String,
+        /// The device's name.
+        device: String,
+        /// Its scheme, as a sum of policies.
+        scheme: String,
+        /// The workload's name.
+        workload: String,
+        /// Seed of every random choice.
+        seed: u64,
+        /// The workload ran to its end.
+        complete: bool,
+        /// Hash of the final state and of every completion time, hexadecimal.
+        digest: String,
+        /// What a reader has to know: assumptions, scaling, warnings.
+        notes: Vec<String>,
+        /// Simulated time of the measured part.
+        simulated_ns: u64,
+        /// CPU time of the replay (user + system), preparation included, in seconds.
+        cpu_s: f64,
+        /// Requests replayed per CPU second, preparation included.
+        requests_per_cpu_s: f64,
+        /// Peak resident memory of the process; 0 if the system does not tell.
+        peak_rss_bytes: u64,
+        /// Sizes of the device.
+        device_bytes: DeviceBytes,
+        /// (raw - logical) / logical.
+        op_ratio: f64,
+        /// The same with blocks held free, open or bad taken off raw.
+        op_effective_ratio: f64,
+        /// The phases before the measured one.
+        prepare: Prepare,
+        /// What became of the requests of the trace.
+        trace: Trace,
+        /// The host's side.
+        host: Host,
+        /// The flash's side.
+        flash: Flash,
+        /// Bytes programmed / bytes written by the host; null until it wrote.
+        waf: Option<f64>,
+        /// What `waf` is made of.
+        waf_parts: WafParts,
+        /// `waf` over the last third of the host's writes; null without any.
+        waf_steady: Option<f64>,
+        /// Logical capacities written since the beginning, preparation included.
+        drive_writes: f64,
+        /// The device had come to rest: a drive write since collection began, and both halves of the last third of the writes agree in WAF to 5%.
+        steady_state: bool,
+        /// If it had not, why.
+        steady_state_reason: String,
+        /// Read-modify-writes.
+        rmw: Rmw,
+        /// Write buffer.
+        buffer: Buffer,
+        /// Mapping table.
+        mapping: Mapping,
+        /// Multi-version pages and compaction.
+        multi_version: MultiVersion,
+        /// Across-page areas.
+        across: Across,
+        /// Page allocation.
+        allocation: Allocation,
+        /// Streams.
+        streams: Streams,
+        /// Garbage collection.
+        gc: Gc,
+        /// Wear.
+        wear: Wear,
+        /// Verification of every read (`--verify`).
+        integrity: Integrity,
+    }
+}
+group! {
+    /// Sizes of the device.
+    DeviceBytes {
+        /// Flash.
+        raw: u64,
+        /// What the host sees.
+        logical: u64,
+    }
+}
+group! {
+    /// The phases before the measured one.
+    Prepare {
+        /// How many.
+        phases: u64,
+        /// Requests replayed in them.
+        requests: u64,
+        /// Simulated time they took.
+        simulated_ns: u64,
+    }
+}
+group! {
+    /// What became of the requests of the trace; nothing is dropped in silence.
+    Trace {
+        /// Requests given to the device, preparation included.
+        submitted: u64,
+        /// Requests it completed (or refused).
+        completed: u64,
+        /// Requests that were not made of whole sectors and were rounded.
+        rounded: u64,
+        /// Requests moved to another place on the device by `--fit`.
+        moved: u64,
+        /// Trims without a whole sector in them: nothing to do.
+        empty_trims: u64,
+        /// FlashAlloc commands that the scheme has no use for.
+        hints_ignored: u64,
+    }
+}
+group! {
+    /// The host's side.
+    Host {
+        /// Reads.
+        read: Requests,
+        /// Writes.
+        write: Requests,
+        /// Trims.
+        trim: Requests,
+        /// Flushes.
+        flush: Requests,
+        /// All of them.
+        all: Requests,
+        /// Writes that do not start and end on a page border.
+        unaligned_writes: u64,
+        /// Reads and writes no larger than a page that span two.
+        across_page_requests: u64,
+        /// Write sub-requests that do not cover their page.
+        partial_writes: u64,
+        /// Of these, those to a page with live sectors outside of them.
+        partial_updates: u64,
+        /// Read sub-requests with a sector that was never written, or trimmed: answered without flash, they flatter the latencies.
+        unmapped_reads: u64,
+        /// Requests refused.
+        rejected: u64,
+    }
+}
+group! {
+    /// Requests of one kind.
+    Requests {
+        /// How many completed.
+        requests: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// Requests per simulated second.
+        iops: f64,
+        /// Bytes per simulated second.
+        bw_bytes: f64,
+        /// From the host's issuing to completion, waiting in the host's queue included.
+        lat_ns: LatencyNs,
+    }
+}
+group! {
+    /// Latencies in nanoseconds.
+    LatencyNs {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        stddev: f64,
+        /// Shortest.
+        min: u64,
+        /// Longest.
+        max: u64,
+        /// Percentiles, to 0.1%.
+        percentile: BTreeMap<String, u64>,
+    }
+}
+group! {
+    /// The flash's side, in pages and blocks.
+    Flash {
+        /// Page reads by cause.
+        reads: Reads,
+        /// Page programs by cause.
+        programs: Programs,
+        /// Block erases.
+        erases: u64,
+        /// Bytes programmed.
+        bytes_programmed: u64,
+        /// Operations by page type.
+        by_page_type: ByPageType,
+    }
+}
+group! {
+    /// Page reads by cause.
+    Reads {
+        /// The host's own.
+        host: u64,
+        /// To complete partial updates.
+        rmw: u64,
+        /// Garbage collection and wear levelling.
+        gc: u64,
+        /// Bringing versions or areas together.
+        merge: u64,
+        /// Translation pages.
+        map: u64,
+        /// The metadata log.
+        meta: u64,
+        /// All.
+        total: u64,
+    }
+}
+group! {
+    /// Page programs by cause.
+    Programs {
+        /// The host's own, read-modify-writes included.
+        host: u64,
+        /// Garbage collection and wear levelling.
+        gc: u64,
+        /// Bringing versions or areas together.
+        merge: u64,
+        /// Translation pages.
+        map: u64,
+        /// The metadata log.
+        meta: u64,
+        /// All.
+        total: u64,
+    }
+}
+group! {
+    /// Operations by page type; cells with fewer bits leave the later ones at 0.
+    ByPageType {
+        /// First (fastest) page of a word line.
+        lsb: PageTypeOps,
+        /// Second.
+        csb: PageTypeOps,
+        /// Third.
+        msb: PageTypeOps,
+        /// Fourth.
+        tsb: PageTypeOps,
+    }
+}
+group! {
+    /// Operations on one page type.
+    PageTypeOps {
+        /// Reads, for any cause.
+        reads: u64,
+        /// Programs, for any cause.
+        programs: u64,
+        /// Reads to complete partial updates.
+        rmw_reads: u64,
+    }
+}
+group! {
+    /// What write amplification is made of; adds up to `waf`.
+    WafParts {
+        /// Host sectors programmed for the host.
+        host: f64,
+        /// Garbage collection and wear levelling.
+        gc: f64,
+        /// Merges.
+        merge: f64,
+        /// Translation pages.
+        map: f64,
+        /// Metadata log.
+        meta: f64,
+        /// The rest of the host's pages: old sectors carried over by read-modify-writes, and room left unfilled.
+        padding: f64,
+    }
+}
+group! {
+    /// Read-modify-writes.
+    Rmw {
+        /// How many.
+        count: u64,
+        /// From the start of the read to the end of the program.
+        lat_ns: Mean,
+    }
+}
+group! {
+    /// A mean.
+    Mean {
+        /// In nanoseconds.
+        mean: f64,
+    }
+}
+group! {
+    /// Write buffer.
+    Buffer {
+        /// Write sub-requests that found their page in the buffer.
+        hits: u64,
+        /// And those that did not.
+        misses: u64,
+        /// Pages evicted.
+        evictions: u64,
+        /// Of these, partial ones.
+        evicted_partial_pages: u64,
+        /// Partial pages in the buffer, on average over evictions.
+        mean_partial_pages: f64,
+        /// Time that writes waited for room in it.
+        wait_ns: u64,
+    }
+}
+group! {
+    /// Mapping table.
+    Mapping {
+        /// Bytes of the whole table.
+        bytes: u64,
+        /// DRAM accesses of look-ups.
+        dram_accesses: u64,
+        /// Look-ups that found their translation page in RAM.
+        cache_hits: u64,
+        /// And those that did not.
+        cache_misses: u64,
+    }
+}
+group! {
+    /// Multi-version pages and compaction.
+    MultiVersion {
+        /// Partial versions written beside their base.
+        versions_written: u64,
+        /// Merges because collection met a version.
+        merges_gc: u64,
+        /// Merges in idle time.
+        merges_idle: u64,
+        /// Merges because versions held too many pages.
+        merges_pressure: u64,
+        /// Pages that hold parts of several logical pages.
+        compacted_pages: u64,
+        /// Parts in them.
+        compacted_extents: u64,
+        /// Most pages held only by older versions at a time.
+        max_extra_pages: u64,
+    }
+}
+group! {
+    /// Across-page areas.
+    Across {
+        /// Areas written directly.
+        direct_writes: u64,
+        /// Merges by a request that is itself across-page.
+        profitable_merges: u64,
+        /// Other merges.
+        unprofitable_merges: u64,
+        /// Areas rolled back into their pages.
+        rollbacks: u64,
+        /// Areas at the end.
+        areas_live: u64,
+        /// Reads served by an area alone.
+        direct_reads: u64,
+        /// Reads that needed base pages too.
+        merged_reads: u64,
+    }
+}
+group! {
+    /// Page allocation.
+    Allocation {
+        /// Collections for want of a page of the right type.
+        emergency_gcs: u64,
+        /// Partial pages that had to take a CSB page.
+        backup_csb: u64,
+        /// Full pages that had to take an MSB page.
+        backup_msb: u64,
+    }
+}
+group! {
+    /// Streams.
+    Streams {
+        /// FlashAlloc calls that were honoured.
+        flashalloc_calls: u64,
+        /// FlashAlloc instances at the end.
+        instances_live: u64,
+        /// Pages written to FlashAlloc instances.
+        fa_pages: u64,
+        /// Blocks erased whole by a trim.
+        block_erases_by_trim: u64,
+        /// Each stream of the device.
+        per_stream: Vec<Stream>,
+    }
+}
+group! {
+    /// One stream of the device.
+    Stream {
+        /// Its number.
+        stream: u64,
+        /// Bytes that the host wrote to it.
+        host_bytes: u64,
+        /// Bytes programmed for it.
+        media_bytes: u64,
+        /// Their ratio; null until the host wrote.
+        waf: Option<f64>,
+    }
+}
+group! {
+    /// Garbage collection.
+    Gc {
+        /// Victims chosen.
+        invocations: u64,
+        /// Pages moved, wear levelling included.
+        moved_pages: u64,
+        /// Time in which host writes stood still for want of free blocks.
+        foreground_ns: u64,
+        /// Victims by live pages when chosen, in twentieths of a block; the last is a full one.
+        victim_valid_histogram: Vec<u64>,
+    }
+}
+group! {
+    /// Wear, over the device's whole life.
+    Wear {
+        /// Erases of the least worn good block.
+        erase_min: u64,
+        /// Erases of the most worn good block.
+        erase_max: u64,
+        /// Mean.
+        erase_mean: f64,
+        /// Standard deviation.
+        erase_stddev: f64,
+        /// Blocks out of use.
+        bad_blocks: u64,
+    }
+}
+group! {
+    /// Verification of every read.
+    Integrity {
+        /// Sectors compared with the last write.
+        checked_sectors: u64,
+        /// Of these, wrong ones.
+        mismatches: u64,
+    }
+}

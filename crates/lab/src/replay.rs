@@ -1,0 +1,394 @@
+//! Drives a device in virtual time: requests in, completions out, nothing lost.
+//!
+//! The device takes at most `queue.depth` requests at a time; further ones wait in the host's queue,
+//! and their latency counts from when the host issued them. The host's queue needs no memory: it is
+//! the part of the source that is due but not yet taken.
+
+mod feed;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use feed::Feed;
+use nandle_ssd::nand::Time;
+use nandle_ssd::{Command, Completion, Op, Ssd, Status};
+use nandle_trace::Request;
+use nandle_trace::synthetic::{Phase, Replay};
+
+use crate::Error;
+use crate::address::Address;
+use crate::measure::summary::{Prepare, Trace};
+use crate::measure::{IoLog, Meter};
+use crate::oracle::Oracle;
+
+/// Slots are numbered in the low bits of a command's id: at most as many as `queue.depth` may be.
+const SLOT_BITS: u32 = 17;
+/// Events without a completion after which a device is taken to be stuck.
+const PATIENCE: u64 = 1 << 28;
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    arrival: Time,
+    submitted: Time,
+    lsn: u64,
+    sectors: u64,
+    op: Op,
+    stream: u16,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The phase under way, counted from 1, and how many there are.
+    pub phase: (usize, usize),
+    /// Requests submitted in this phase.
+    pub requests: u64,
+    /// Requests of the phase, if known.
+    pub total: Option<u64>,
+    /// Simulated time.
+    pub now_ns: Time,
+    /// Write amplification of this phase so far.
+    pub waf: Option<f64>,
+}
+
+/// Who looks on while a run is under way.
+pub struct Watch<'a> {
+    /// Set from outside to end the run early.
+    pub stop: &'a AtomicBool,
+    /// Called every thousand requests or so.
+    pub progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// A device and everything that is noted about what it does.
+pub struct Replayer<'a> {
+    /// The device.
+    pub ssd: Ssd,
+    /// What is counted.
+    pub meter: Meter,
+    /// Judges every read, if wanted; the device must then keep [`crate::oracle::UNIT`] bytes a sector.
+    pub oracle: Option<Oracle>,
+    /// Every request, if wanted.
+    pub io: Option<IoLog>,
+    /// What became of the requests.
+    pub trace: Trace,
+    /// The phases before the measured one.
+    pub prepare: Prepare,
+    watch: Watch<'a>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    done: Vec<Completion>,
+    /// Closed replay: when the host may issue further requests.
+    turns: Option<VecDeque<Time>>,
+    sector_bytes: u64,
+    phase: (usize, usize),
+    in_phase: u64,
+    total: Option<u64>,
+    last_completion: Time,
+    stopped: bool,
+}
+
+impl<'a> Replayer<'a> {
+    /// A replayer of a device fresh from preconditioning.
+    #[must_use]
+    pub fn new(ssd: Ssd, watch: Watch<'a>) -> Self {
+        Self {
+            sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
+            ssd,
+            meter: Meter::default(),
+            oracle: None,
+            io: None,
+            trace: Trace::default(),
+            prepare: Prepare::default(),
+            watch,
+            slots: Vec::new(),
+            free: Vec::new(),
+            done: Vec::new(),
+            turns: None,
+            phase: (0, 0),
+            in_phase: 0,
+            total: None,
+            last_completion: 0,
+            stopped: false,
+        }
+    }
+
+    /// Replays phases, each when the one before has drained; each starts its addresses afresh with
+    /// its own [`Address`]. Returns whether all of them ran to their end.
+    ///
+    /// # Errors
+    /// If a source fails, the device makes no progress or loses a request.
+    pub fn run(&mut self, phases: Vec<(Phase, Address)>) -> Result<bool, Error> {
+        let count = phases.len();
+        for (number, (phase, mut address)) in phases.into_iter().enumerate() {
+            if number > 0 {
+                self.prepare.phases += 1;
+                self.prepare.requests += self.in_phase;
+                self.prepare.simulated_ns = self.ssd.now();
+            }
+            self.phase = (number + 1, count);
+            (self.in_phase, self.total) = (0, phase.requests);
+            self.meter.begin_phase(number as u32, &mut self.ssd);
+            let result = self.phase(phase, &mut address);
+            self.trace.rounded += address.rounded;
+            self.trace.moved += address.moved;
+            self.trace.empty_trims += address.empty_trims;
+            result?;
+            if self.stopped {
+                break;
+            }
+        }
+        self.meter.finish(&self.ssd);
+        if self.trace.submitted != self.trace.completed {
+            return Err(Error::Lost { submitted: self.trace.submitted, completed: self.trace.completed });
+        }
+        Ok(!self.stopped)
+    }
+
+    fn phase(&mut self, phase: Phase, address: &mut Address) -> Result<(), Error> {
+        let begin = self.ssd.now().saturating_add(phase.delay_ns);
+        let end = phase.stop_after_ns.map_or(Time::MAX, |after| begin.saturating_add(after));
+        let mut feed = Feed::new(phase.source);
+        let result = match phase.replay {
+            Replay::Open { time_scale } => self.open(&mut feed, address, begin, end, time_scale),
+            Replay::Closed { iodepth } => self.closed(&mut feed, address, begin, end, iodepth.max(1)),
+            Replay::Think { time_scale } => self.think(&mut feed, address, begin, end, time_scale),
+        };
+        self.turns = None;
+        // A source that fails half way still leaves requests under way.
+        while self.ssd.outstanding() > 0 {
+            self.step()?;
+        }
+        result
+    }
+
+    /// The next request, unless there is none or the run was stopped.
+    #[inline]
+    fn next(&mut self, feed: &mut Feed) -> Result<Option<Request>, Error> {
+        if let Some(request) = feed.pop() {
+            return Ok(Some(request));
+        }
+        self.report();
+        if self.watch.stop.load(Ordering::Relaxed) {
+            self.stopped = true;
+            return Ok(None);
+        }
+        feed.refill()?;
+        Ok(feed.pop())
+    }
+
+    fn report(&mut self) {
+        let progress = Progress {
+            phase: self.phase,
+            requests: self.in_phase,
+            total: self.total,
+            now_ns: self.ssd.now(),
+            waf: self.meter.waf(&self.ssd),
+        };
+        (self.watch.progress)(&progress);
+    }
+
+    fn open(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        scale: f64,
+    ) -> Result<(), Error> {
+        while let Some(request) = self.next(feed)? {
+            let arrival = begin.saturating_add(scaled(request.time_ns, scale));
+            if arrival >= end {
+                break;
+            }
+            self.advance(arrival)?;
+            while !self.ssd.accepts() {
+                self.step()?;
+            }
+            self.submit(&request, address, arrival);
+        }
+        Ok(())
+    }
+
+    fn closed(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        iodepth: u32,
+    ) -> Result<(), Error> {
+        self.advance(begin)?;
+        self.turns = Some(vec![begin; iodepth as usize].into());
+        loop {
+            while self.ssd.accepts()
+                && let Some(turn) = self.turns.as_mut().and_then(VecDeque::pop_front)
+            {
+                if turn >= end {
+                    return Ok(());
+                }
+                let Some(request) = self.next(feed)? else { return Ok(()) };
+                self.submit(&request, address, turn);
+            }
+            self.step()?;
+        }
+    }
+
+    fn think(
+        &mut self,
+        feed: &mut Feed,
+        address: &mut Address,
+        begin: Time,
+        end: Time,
+        scale: f64,
+    ) -> Result<(), Error> {
+        self.last_completion = begin;
+        let mut before = 0;
+        while let Some(request) = self.next(feed)? {
+            let gap = scaled(request.time_ns.saturating_sub(before), scale);
+            before = request.time_ns;
+            let arrival = self.last_completion.saturating_add(gap);
+            if arrival >= end {
+                break;
+            }
+            self.advance(arrival)?;
+            self.last_completion = arrival;
+            self.submit(&request, address, arrival);
+            while self.ssd.outstanding() > 0 {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a request to the device, which must accept one.
+    #[inline]
+    fn submit(&mut self, request: &Request, address: &mut Address, arrival: Time) {
+        let at = arrival.max(self.ssd.now());
+        self.trace.submitted += 1;
+        self.in_phase += 1;
+        let op = match request.op {
+            nandle_trace::Op::Read => Op::Read,
+            nandle_trace::Op::Write => Op::Write,
+            nandle_trace::Op::Trim => Op::Trim,
+            nandle_trace::Op::Flush => Op::Flush,
+            nandle_trace::Op::FlashAlloc | nandle_trace::Op::FlashFree => {
+                self.trace.hints_ignored += 1;
+                return self.nothing_to_do(at);
+            }
+        };
+        let (lsn, sectors) = address.sectors(request);
+        if op == Op::Trim && sectors == 0 {
+            return self.nothing_to_do(at);
+        }
+        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream: request.stream };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = slot;
+                number
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let id = self.trace.submitted << SLOT_BITS | u64::from(number);
+        let mut command =
+            Command { id, op, lsn, sectors, fua: request.fua, stream: request.stream, data: &[] };
+        if let Some(oracle) = &mut self.oracle {
+            let reach = lsn.checked_add(sectors).is_some_and(|e| e <= self.ssd.layout().logical_sectors);
+            let data = if op == Op::Write && reach { oracle.contents(lsn, sectors) } else { Vec::new() };
+            command.data = &data;
+            oracle.submitted(&command);
+            self.ssd.submit(at, &command);
+        } else {
+            self.ssd.submit(at, &command);
+        }
+    }
+
+    /// A request that the device need not know of is complete at once.
+    fn nothing_to_do(&mut self, at: Time) {
+        self.trace.completed += 1;
+        if let Some(turns) = &mut self.turns {
+            turns.push_back(at);
+        }
+    }
+
+    /// Carries out everything up to and including `to`.
+    #[inline]
+    fn advance(&mut self, to: Time) -> Result<(), Error> {
+        self.ssd.advance(to, &mut self.done);
+        if self.done.is_empty() { Ok(()) } else { self.completions() }
+    }
+
+    /// Carries out the next instants until a request completes.
+    #[inline]
+    fn step(&mut self) -> Result<(), Error> {
+        for patience in 0.. {
+            let next = self.ssd.next_event();
+            let (Some(next), true) = (next, patience < PATIENCE) else {
+                return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
+            };
+            self.ssd.advance(next, &mut self.done);
+            if !self.done.is_empty() {
+                break;
+            }
+        }
+        self.completions()
+    }
+
+    fn completions(&mut self) -> Result<(), Error> {
+        let mut done = std::mem::take(&mut self.done);
+        for completion in &done {
+            let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
+            let slot = self.slots[number as usize];
+            self.free.push(number);
+            self.trace.completed += 1;
+            self.last_completion = completion.at;
+            if let Some(turns) = &mut self.turns {
+                turns.push_back(completion.at);
+            }
+            if completion.status == Status::Ok {
+                let bytes = slot.sectors * self.sector_bytes;
+                self.meter.completed(slot.op, bytes, completion.at - slot.arrival, completion.at, &self.ssd);
+            } else {
+                self.meter.refused(completion.at);
+            }
+            if self.oracle.is_some() || self.io.is_some() {
+                self.note(completion, &slot)?;
+            }
+        }
+        done.clear();
+        self.done = done;
+        Ok(())
+    }
+
+    #[cold]
+    fn note(&mut self, completion: &Completion, slot: &Slot) -> Result<(), Error> {
+        if let Some(oracle) = &mut self.oracle {
+            oracle.completed(completion);
+        }
+        if let Some(io) = &mut self.io {
+            io.push(crate::measure::Io {
+                phase: self.phase.0 as u16,
+                op: slot.op,
+                offset: slot.lsn * self.sector_bytes,
+                bytes: slot.sectors * self.sector_bytes,
+                stream: slot.stream,
+                arrival_ns: slot.arrival,
+                submitted_ns: slot.submitted,
+                completed_ns: completion.at,
+                ok: completion.status == Status::Ok,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn scaled(ns: u64, scale: f64) -> u64 {
+    if scale == 1.0 { ns } else { (ns as f64 * scale) as u64 }
+}
+
+#[cfg(test)]
+mod tests;

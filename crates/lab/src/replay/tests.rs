@@ -1,0 +1,166 @@
+//! Goal: each way of replaying issues requests when it says, on an idle device whose latencies are
+//! known by hand. Method: a device without queueing effects, a list of requests, the log of times.
+
+use nandle_ssd::DeviceConfig;
+
+use super::*;
+use crate::config::{Wanted, check};
+
+/// A write of one page takes 24,600 ns on the bus and 200,000 in the array.
+const WRITE: u64 = 224_600;
+
+fn config() -> DeviceConfig {
+    let sets = ["timing.transfer_ns_per_page=24600", "geometry.sector_bytes=4096"].map(str::to_owned);
+    Wanted { device: "gc20", scheme: None, sets: &sets }.load().expect("a preset").config
+}
+
+struct List(Vec<Request>);
+impl nandle_trace::Source for List {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        out.extend(self.0.drain(..max.min(self.0.len())));
+        Ok(())
+    }
+}
+
+fn write(time_ns: u64, page: u64) -> Request {
+    Request {
+        time_ns,
+        offset: page * 8192,
+        bytes: 8192,
+        object: 0,
+        stream: 0,
+        op: nandle_trace::Op::Write,
+        fua: false,
+    }
+}
+
+/// The replayer after one phase.
+fn replay(config: &DeviceConfig, how: Replay, requests: Vec<Request>) -> Result<Trace, (Trace, Error)> {
+    outcome(config, how, requests).map(|(trace, ..)| trace)
+}
+
+/// What became of the requests, their latencies, and when the last completed.
+fn outcome(
+    config: &DeviceConfig,
+    how: Replay,
+    requests: Vec<Request>,
+) -> Result<(Trace, crate::measure::Latency, u64), (Trace, Error)> {
+    let drive = check(config.clone()).expect("valid");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
+    let stop = AtomicBool::new(false);
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    match r.run(vec![(Phase::new(how, List(requests)), address)]) {
+        Ok(_) => {
+            let ended = r.meter.ended_ns;
+            Ok((r.trace, r.meter.latency[Op::Write as usize].clone(), ended))
+        }
+        Err(e) => Err((r.trace, e)),
+    }
+}
+
+#[test]
+fn open_issues_on_time_whatever_the_device_does() {
+    // The second write finds its die busy: pages 0 and 32 share a plane.
+    let list = vec![write(0, 0), write(100_000, 32), write(1_000_000, 1)];
+    let (trace, latency, ended) =
+        outcome(&config(), Replay::Open { time_scale: 1.0 }, list.clone()).expect("a run");
+    assert_eq!((trace.submitted, trace.completed), (3, 3));
+    assert_eq!((latency.min_ns, ended), (WRITE, 1_000_000 + WRITE));
+    assert_eq!(latency.max_ns, 2 * WRITE - 100_000, "it waits for its die from its own arrival on");
+    let (_, latency, ended) = outcome(&config(), Replay::Open { time_scale: 10.0 }, list).expect("a run");
+    assert_eq!((latency.max_ns, ended), (WRITE, 10_000_000 + WRITE));
+}
+
+#[test]
+fn closed_keeps_its_depth() {
+    let same_die = |n: u64| (0..n).map(|i| write(0, i * 32)).collect::<Vec<_>>();
+    let (_, latency, ended) = outcome(&config(), Replay::Closed { iodepth: 1 }, same_die(10)).expect("a run");
+    assert_eq!((latency.max_ns, ended), (WRITE, 10 * WRITE));
+    let (_, latency, ended) = outcome(&config(), Replay::Closed { iodepth: 2 }, same_die(10)).expect("a run");
+    assert_eq!((latency.max_ns, ended), (2 * WRITE, 10 * WRITE));
+}
+
+#[test]
+fn requests_beyond_the_queue_wait_in_the_host() {
+    let same_die: Vec<Request> = (0..10).map(|i| write(0, i * 32)).collect();
+    for depth in [1, 2, 3, 1024] {
+        let mut config = config();
+        config.queue.depth = depth;
+        for how in [Replay::Open { time_scale: 1.0 }, Replay::Closed { iodepth: 10 }] {
+            let (_, latency, ended) = outcome(&config, how, same_die.clone()).expect("a run");
+            assert_eq!((latency.max_ns, ended), (10 * WRITE, 10 * WRITE), "depth {depth}, {how:?}");
+            assert_eq!(latency.sum_ns, u128::from(55 * WRITE), "depth {depth}, {how:?}");
+        }
+    }
+}
+
+#[test]
+fn think_keeps_gaps_after_completions() {
+    let list = vec![write(0, 0), write(1_000, 1), write(5_000, 2)];
+    let how = Replay::Think { time_scale: 2.0 };
+    let (_, latency, ended) = outcome(&config(), how, list).expect("a run");
+    assert_eq!((latency.max_ns, ended), (WRITE, 3 * WRITE + 10_000));
+}
+
+#[test]
+fn nothing_is_lost_of_anything() {
+    let mut list = vec![write(0, 0), write(0, 1 << 40), Request { bytes: 100, ..write(3, 1) }];
+    let odd = |op, offset, bytes| Request { op, offset, bytes, ..write(9, 0) };
+    list.push(odd(nandle_trace::Op::Trim, 5, 100));
+    list.push(odd(nandle_trace::Op::FlashAlloc, 0, 1 << 20));
+    list.push(odd(nandle_trace::Op::Flush, 0, 0));
+    list.push(odd(nandle_trace::Op::Read, 0, 0));
+    for how in
+        [Replay::Open { time_scale: 1.0 }, Replay::Closed { iodepth: 2 }, Replay::Think { time_scale: 1.0 }]
+    {
+        let trace = replay(&config(), how, list.clone()).expect("a run");
+        assert_eq!((trace.submitted, trace.completed), (7, 7), "{how:?}");
+        assert_eq!((trace.hints_ignored, trace.empty_trims, trace.rounded), (1, 1, 2), "{how:?}");
+    }
+}
+
+#[test]
+fn a_failing_source_ends_the_run_with_its_message() {
+    struct Broken;
+    impl nandle_trace::Source for Broken {
+        fn fill(&mut self, _: &mut Vec<Request>, _: usize) -> Result<(), nandle_trace::Error> {
+            Err(nandle_trace::Error::Input("line 7 is odd".into()))
+        }
+    }
+    let drive = check(config()).expect("valid");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
+    let stop = AtomicBool::new(false);
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    let phase = Phase::new(Replay::Closed { iodepth: 4 }, Broken);
+    let error = r.run(vec![(phase, address)]).expect_err("the source's");
+    assert_eq!(error.to_string(), "line 7 is odd");
+}
+
+#[test]
+fn phases_follow_each_other_and_only_the_last_is_measured() {
+    let drive = check(config()).expect("valid");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
+    let stop = AtomicBool::new(false);
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    let how = Replay::Closed { iodepth: 4 };
+    let fill = Phase::new(how, List((0..100).map(|i| write(0, i)).collect()));
+    let mut late =
+        Phase::new(Replay::Open { time_scale: 1.0 }, List((0..9).map(|i| write(i * 1_000_000, i)).collect()));
+    late.delay_ns = 500;
+    late.stop_after_ns = Some(5_000_000);
+    assert!(r.run(vec![(fill, address.clone()), (late, address)]).expect("a run"));
+    assert_eq!((r.trace.completed, r.meter.latency[Op::Write as usize].requests), (105, 5));
+    assert_eq!(r.ssd.stats().requests[Op::Write as usize], 5);
+    assert_eq!((r.prepare.phases, r.prepare.requests), (1, 100));
+    assert_eq!(r.meter.ended_ns, r.meter.begun_ns + 500 + 4_000_000 + WRITE);
+    let rows: u64 = r.meter.rows.rows().iter().map(|row| row.requests[Op::Write as usize]).sum();
+    assert_eq!(rows, 105);
+    let programs: u64 = r.meter.rows.rows().iter().flat_map(|row| row.flash.programs).sum();
+    assert_eq!(programs, 105);
+}

@@ -1,0 +1,122 @@
+//! One simulation from beginning to end, and the directory that it leaves.
+
+mod directory;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use nandle_ssd::Ssd;
+
+use crate::Error;
+use crate::config::{self, Drive};
+use crate::measure::summary::Integrity;
+use crate::measure::{Context, IoLog, Rows, Summary, summarise};
+use crate::oracle::{Mismatch, Oracle, UNIT};
+use crate::replay::{Progress, Replayer, Watch};
+use crate::resources;
+use crate::units::bytes;
+use crate::workload::{self, Asked};
+
+/// Memory that verification may take.
+const VERIFY_LIMIT: u64 = 16 << 30;
+
+/// A run to be done.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The device.
+    pub drive: Drive,
+    /// The workload.
+    pub asked: Asked,
+    /// Seed of every random choice of the device.
+    pub seed: u64,
+    /// Compare every read with the last write.
+    pub verify: bool,
+    /// Where the run directory goes, if one is wanted.
+    pub output: Option<PathBuf>,
+    /// Log every request to `io.parquet` in the run directory.
+    pub io_log: bool,
+}
+
+/// A run that was done.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it adds up to.
+    pub summary: Summary,
+    /// Its time series.
+    pub rows: Rows,
+    /// The first sectors that were read wrong.
+    pub mismatches: Vec<Mismatch>,
+}
+
+impl Run {
+    /// Simulates. With `stop` set from outside, the run ends early and is marked incomplete.
+    ///
+    /// # Errors
+    /// If the input makes no sense, results cannot be written, or the simulation fails.
+    pub fn go(self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+        let Self { drive, asked, seed, verify, output, io_log } = self;
+        if io_log && output.is_none() {
+            return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
+        }
+        let mut prepared = asked.prepare(&drive)?;
+        let mut notes = std::mem::take(&mut prepared.notes);
+        let mut phases = Vec::new();
+        if let Some(trace) = &drive.config.precondition.age_with {
+            let ageing = workload::ageing(trace, &asked.trace, asked.fit, seed, &drive)?;
+            phases.extend(ageing.phases);
+            notes.extend(ageing.notes);
+        }
+        phases.append(&mut prepared.phases);
+        let directory = output.as_deref().map(directory::Directory::create).transpose()?;
+
+        if verify {
+            let need = drive.layout.logical_sectors * 48;
+            if need > VERIFY_LIMIT {
+                return Err(Error::input(format!(
+                    "--verify would need {} for a device of {}; expected a smaller device, or a run without it",
+                    bytes(need),
+                    bytes(drive.layout.logical_bytes)
+                )));
+            }
+        }
+        let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
+            .map_err(|e| Error::input(e.to_string()))?;
+        let mut replayer = Replayer::new(ssd, Watch { stop, progress });
+        replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
+        if let (Some(directory), true) = (&directory, io_log) {
+            replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
+        }
+        let before = resources::thread_cpu();
+        let complete = replayer.run(phases)?;
+        let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
+        if let Some(io) = replayer.io.take() {
+            io.finish()?;
+        }
+        let (integrity, mismatches) = match &replayer.oracle {
+            Some(o) => (Integrity { checked_sectors: o.checked, mismatches: o.mismatches }, o.first.clone()),
+            None => (Integrity::default(), Vec::new()),
+        };
+        if replayer.trace.hints_ignored > 0 {
+            notes.push(format!(
+                "{} FlashAlloc commands were ignored: the scheme has no use for them",
+                replayer.trace.hints_ignored
+            ));
+        }
+        let context = Context {
+            workload: prepared.name,
+            scheme: config::scheme_name(&drive.config),
+            seed,
+            complete,
+            notes,
+            cpu_s,
+            trace: replayer.trace.clone(),
+            prepare: replayer.prepare.clone(),
+            integrity,
+        };
+        let summary = summarise(&replayer.ssd, &replayer.meter, context);
+        if let Some(directory) = directory {
+            directory.write(&drive, &asked, prepared.file.as_deref(), &summary, &replayer.meter)?;
+        }
+        Ok(Outcome { summary, rows: replayer.meter.rows, mismatches })
+    }
+}

@@ -1,0 +1,358 @@
+//! What a device is asked to do: a trace file, a fio job file, a fitted trace or a named workload.
+
+use std::path::{Path, PathBuf};
+
+use nandle_trace::synthetic::{self, Fitted, Phase, Replay, Target, Workload};
+use nandle_trace::{Options, Request, Source, fio};
+
+use crate::Error;
+use crate::address::{Address, Fit, Footprint};
+use crate::config::Drive;
+
+/// Requests outstanding in a closed replay that says nothing else.
+pub const DEFAULT_IODEPTH: u32 = 32;
+
+/// Which way of replaying is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// At the timestamps.
+    Open,
+    /// A fixed number outstanding.
+    Closed,
+    /// One at a time, keeping the gaps.
+    Think,
+}
+
+/// What is asked of a device, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// A file, `-`, or the name of a workload.
+    pub workload: String,
+    /// Seed of generated workloads.
+    pub seed: u64,
+    /// At most this many requests in the measured part.
+    pub requests: Option<u64>,
+    /// How to replay the measured part, instead of the workload's own way.
+    pub mode: Option<Mode>,
+    /// Requests outstanding in a closed replay.
+    pub iodepth: Option<u32>,
+    /// Multiplies timestamps (open) or gaps (think).
+    pub time_scale: Option<f64>,
+    /// What becomes of addresses beyond the device.
+    pub fit: Fit,
+    /// How trace files are read.
+    pub trace: Options,
+}
+
+/// A workload ready to be replayed on one device.
+pub struct Prepared {
+    /// Its name.
+    pub name: String,
+    /// Its phases with where their addresses go.
+    pub phases: Vec<(Phase, Address)>,
+    /// What a reader of the results has to know.
+    pub notes: Vec<String>,
+    /// The file it comes from, if it does.
+    pub file: Option<PathBuf>,
+}
+
+/// What the name of a workload turned out to be.
+enum Kind {
+    Generated(Workload),
+    Trace(PathBuf),
+}
+
+impl Asked {
+    /// Finds the workload and fits it to the device.
+    ///
+    /// # Errors
+    /// If there is no such workload, a file makes no sense, or options do not go together.
+    pub fn prepare(&self, drive: &Drive) -> Result<Prepared, Error> {
+        if self.time_scale.is_some_and(|s| !(s.is_finite() && s > 0.0 && s <= 1e9)) {
+            return Err(Error::input(format!(
+                "--time-scale {}: expected a number above 0, such as 0.5 for twice as fast",
+                self.time_scale.unwrap_or(0.0)
+            )));
+        }
+        if self.iodepth.is_some_and(|d| d == 0 || d > 65536) {
+            return Err(Error::input(format!(
+                "--iodepth {}: expected 1 to 65536",
+                self.iodepth.unwrap_or(0)
+            )));
+        }
+        if self.requests == Some(0) {
+            return Err(Error::input("--requests 0: expected at least 1"));
+        }
+        let mut prepared = match self.find(drive)? {
+            Kind::Generated(workload) => {
+                self.needs_no_reading()?;
+                generated(workload, drive)
+            }
+            Kind::Trace(path) => self.trace(&path, drive)?,
+        };
+        if let Some((last, _)) = prepared.phases.last_mut() {
+            last.replay = self.replay(last.replay)?;
+        }
+        Ok(prepared)
+    }
+
+    /// The requests alone, in order, for tools that need no device.
+    ///
+    /// # Errors
+    /// If there is no such workload, or a file makes no sense.
+    pub fn open(&self, drive: &Drive) -> Result<Opened, Error> {
+        if self.requests == Some(0) {
+            return Err(Error::input("--requests 0: expected at least 1"));
+        }
+        Ok(match self.find(drive)? {
+            Kind::Generated(workload) => {
+                self.needs_no_reading()?;
+                let notes = workload.notes.clone();
+                let kind =
+                    format!("generated for a device of {}", crate::units::bytes(drive.layout.logical_bytes));
+                Opened { kind, notes, inner: Inner::Generated(Box::new(workload.into_source())) }
+            }
+            Kind::Trace(path) => {
+                let trace = nandle_trace::open(&path, &self.trace)?;
+                let left = self.requests.unwrap_or(u64::MAX);
+                Opened {
+                    kind: trace.format().to_string(),
+                    notes: Vec::new(),
+                    inner: Inner::Trace(Box::new(trace), left),
+                }
+            }
+        })
+    }
+
+    /// Options of reading do nothing for a workload that is generated: they are refused.
+    fn needs_no_reading(&self) -> Result<(), Error> {
+        let o = &self.trace;
+        let given = [
+            ("--format", o.format.is_some()),
+            ("--volume", o.volume.is_some()),
+            ("--time-unit", o.time_unit.is_some()),
+            ("--action", o.action.is_some()),
+            ("--regex", o.regex.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::input(format!(
+                "{option} is for trace files; {} is generated: expected the one without the other",
+                self.workload
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn target(&self, drive: &Drive) -> Target {
+        Target {
+            logical_bytes: drive.layout.logical_bytes,
+            page_bytes: drive.config.geometry.page_bytes,
+            sector_bytes: drive.config.geometry.sector_bytes,
+            seed: self.seed,
+            requests: self.requests,
+        }
+    }
+
+    fn find(&self, drive: &Drive) -> Result<Kind, Error> {
+        let name = self.workload.as_str();
+        let path = Path::new(name);
+        let target = self.target(drive);
+        let text = || {
+            std::fs::read_to_string(path)
+                .map_err(|source| nandle_trace::Error::Io { path: path.to_owned(), source })
+        };
+        if path.is_dir() {
+            return Err(Error::input(format!("{name}: a directory; expected a trace file")));
+        }
+        let exists = name == "-" || path.exists();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("fio") if exists => return Ok(Kind::Generated(fio::workload(&text()?, path, &target)?)),
+            Some("toml") if exists => {
+                let fitted: Fitted = toml::from_str(&text()?).map_err(|e| {
+                    Error::input(format!(
+                        "{name}: not a fitted trace (as `nandle trace fit` writes): {}",
+                        e.message()
+                    ))
+                })?;
+                return Ok(Kind::Generated(fitted.workload(&target)?));
+            }
+            _ if exists => return Ok(Kind::Trace(path.to_owned())),
+            _ => {}
+        }
+        let stem = name.split(':').next().unwrap_or(name);
+        if name.contains(['/', '\\']) || path.extension().is_some() && !stem.starts_with("fio-") {
+            return Err(Error::input(format!("{name}: no such file")));
+        }
+        match synthetic::named(name, &target) {
+            Ok(workload) => Ok(Kind::Generated(workload)),
+            Err(nandle_trace::Error::Input(what)) => Err(Error::input(format!(
+                "{what} (there is no file of that name either; `nandle workloads` lists what there is)"
+            ))),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn trace(&self, path: &Path, drive: &Drive) -> Result<Prepared, Error> {
+        let piped = path.as_os_str() == "-";
+        let limit = self.requests.unwrap_or(u64::MAX);
+        let mut notes = Vec::new();
+        let footprint = if piped {
+            None
+        } else {
+            let mut pass = nandle_trace::open(path, &self.trace)?;
+            let footprint = Footprint::of(&mut pass, limit)?;
+            notes.extend(pass.warnings());
+            let counts = pass.counts();
+            notes.extend(remarkable(&counts).map(|said| format!("trace: {said}")));
+            if footprint.requests == 0 {
+                return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
+            }
+            Some(footprint)
+        };
+        let (address, said) =
+            Address::fitted(&drive.config, drive.layout.logical_sectors, self.fit, footprint.as_ref())?;
+        notes.extend(said);
+        let source = Capped { inner: Box::new(nandle_trace::open(path, &self.trace)?), left: limit };
+        let mut phase = Phase::new(Replay::Open { time_scale: 1.0 }, source);
+        phase.requests = footprint.map(|f| f.requests);
+        let name = path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
+        let file = (!piped).then(|| path.to_owned());
+        Ok(Prepared { name, phases: vec![(phase, address)], notes, file })
+    }
+
+    /// The workload's way of replaying with what was asked for put in.
+    fn replay(&self, own: Replay) -> Result<Replay, Error> {
+        let scale = self.time_scale.unwrap_or(1.0);
+        let own_scale = match own {
+            Replay::Open { time_scale } | Replay::Think { time_scale } => time_scale,
+            Replay::Closed { .. } => 1.0,
+        };
+        let mode = self.mode.unwrap_or(match own {
+            Replay::Open { .. } => Mode::Open,
+            Replay::Closed { .. } => Mode::Closed,
+            Replay::Think { .. } => Mode::Think,
+        });
+        match mode {
+            Mode::Closed if self.time_scale.is_some() => Err(Error::input(
+                "--time-scale has no meaning in a closed replay; expected --replay open or think with it",
+            )),
+            Mode::Open | Mode::Think if self.iodepth.is_some() => {
+                Err(Error::input("--iodepth needs a closed replay; expected --replay closed with it"))
+            }
+            Mode::Open => Ok(Replay::Open { time_scale: own_scale * scale }),
+            Mode::Think => Ok(Replay::Think { time_scale: own_scale * scale }),
+            Mode::Closed => {
+                let own_depth = if let Replay::Closed { iodepth } = own { iodepth } else { DEFAULT_IODEPTH };
+                Ok(Replay::Closed { iodepth: self.iodepth.unwrap_or(own_depth) })
+            }
+        }
+    }
+}
+
+/// A fitted trace as the TOML that a workload is read from.
+///
+/// # Errors
+/// If it holds a number that TOML cannot.
+pub fn fitted_toml(fitted: &Fitted) -> Result<String, Error> {
+    toml::to_string(fitted).map_err(|e| Error::input(format!("the fitted trace cannot be written: {e}")))
+}
+
+/// What became of the rows of a trace, if it is worth saying: more than a header was skipped, or
+/// rows were moved.
+fn remarkable(counts: &nandle_trace::Counts) -> Option<String> {
+    let skipped = counts.skipped.keys().any(|why| why != "header");
+    (skipped || counts.out_of_order > 0 || counts.clamped > 0).then(|| counts.to_string())
+}
+
+/// The requests of a workload, with what is known about where they come from.
+pub struct Opened {
+    /// Format of the trace, or for which device it was generated.
+    pub kind: String,
+    notes: Vec<String>,
+    inner: Inner,
+}
+
+enum Inner {
+    Generated(Box<dyn Source>),
+    /// And how many requests are still wanted.
+    Trace(Box<nandle_trace::Trace>, u64),
+}
+
+impl Opened {
+    /// What the user should know; complete once the requests are exhausted.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if let Inner::Trace(trace, _) = &self.inner {
+            notes.extend(trace.warnings());
+            let counts = trace.counts();
+            notes.extend(remarkable(&counts));
+        }
+        notes
+    }
+}
+
+impl Source for Opened {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        match &mut self.inner {
+            Inner::Generated(source) => source.fill(out, max),
+            Inner::Trace(trace, left) => {
+                let before = out.len();
+                trace.fill(out, max.min(usize::try_from(*left).unwrap_or(usize::MAX)))?;
+                *left -= (out.len() - before) as u64;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn generated(workload: Workload, drive: &Drive) -> Prepared {
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    Prepared {
+        name: workload.name,
+        phases: workload.phases.into_iter().map(|phase| (phase, address.clone())).collect(),
+        notes: workload.notes,
+        file: None,
+    }
+}
+
+/// A phase that ages the device with a trace before anything else: closed, as fast as it goes.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub(crate) fn ageing(
+    trace: &str,
+    options: &Options,
+    fit: Fit,
+    seed: u64,
+    drive: &Drive,
+) -> Result<Prepared, Error> {
+    // How trace files are read says nothing about a workload that is generated.
+    let path = Path::new(trace);
+    let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
+    let options = if generated { &Options::default() } else { options };
+    let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
+    let mut prepared = asked.prepare(drive)?;
+    for (phase, _) in &mut prepared.phases {
+        phase.replay = Replay::Closed { iodepth: DEFAULT_IODEPTH };
+        (phase.delay_ns, phase.stop_after_ns) = (0, None);
+    }
+    prepared.notes = prepared.notes.into_iter().map(|note| format!("ageing: {note}")).collect();
+    prepared.notes.push(format!("aged with {} before the measured part", prepared.name));
+    Ok(prepared)
+}
+
+/// A source cut off after some requests.
+struct Capped {
+    inner: Box<dyn Source>,
+    left: u64,
+}
+
+impl Source for Capped {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        let before = out.len();
+        self.inner.fill(out, max.min(usize::try_from(self.left).unwrap_or(usize::MAX)))?;
+        self.left -= (out.len() - before) as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Numbers and fields out of bytes.
+use crate::Op;
+
+/// Sector of every format that counts in sectors.
+pub(crate) const SECTOR: u64 = 512;
+
+/// What stands in a message for a piece of input: short and printable.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(60)];
+    format!("{:?}{}", String::from_utf8_lossy(cut), if cut.len() < bytes.len() { "..." } else { "" })
+}
+
+/// A decimal integer, nothing else around it.
+#[inline]
+pub(crate) fn int(bytes: &[u8]) -> Option<u64> {
+    // 19 digits cannot overflow; longer ones take the careful path.
+    if bytes.is_empty() || bytes.len() > 20 {
+        return None;
+    }
+    let mut n = 0u64;
+    if bytes.len() <= 19 {
+        for &b in bytes {
+            let d = b.wrapping_sub(b'0');
+            if d > 9 {
+                return None;
+            }
+            n = n * 10 + u64::from(d);
+        }
+        return Some(n);
+    }
+    for &b in bytes {
+        let d = b.wrapping_sub(b'0');
+        if d > 9 {
+            return None;
+        }
+        n = n.checked_mul(10)?.checked_add(u64::from(d))?;
+    }
+    Some(n)
+}
+
+/// A hexadecimal integer, with or without 0x.
+pub(crate) fn hex(bytes: &[u8]) -> Option<u64> {
+    let digits = bytes.strip_prefix(b"0x").or_else(|| bytes.strip_prefix(b"0X")).unwrap_or(bytes);
+    if digits.is_empty() || digits.len() > 16 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// A decimal number of `unit` nanoseconds, as nanoseconds; exact down to 1 ns, then cut.
+#[inline]
+pub(crate) fn time_ns(bytes: &[u8], unit: u64) -> Option<u64> {
+    let Some(dot) = memchr::memchr(b'.', bytes) else {
+        return match int(bytes) {
+            Some(n) => n.checked_mul(unit),
+            None => float_ns(bytes, unit),
+        };
+    };
+    let (whole, fraction) = (&bytes[..dot], &bytes[dot + 1..]);
+    let whole = if whole.is_empty() && !fraction.is_empty() { Some(0) } else { int(whole) };
+    let (Some(whole), true) = (whole, fraction.iter().all(u8::is_ascii_digit)) else {
+        return float_ns(bytes, unit);
+    };
+    // The units are at most 1e9 ns and 18 digits of a fraction are kept, so u128 cannot overflow.
+    let (mut numerator, mut denominator) = (0u128, 1u128);
+    for &b in fraction.iter().take(18) {
+        numerator = numerator * 10 + u128::from(b - b'0');
+        denominator *= 10;
+    }
+    let part = (numerator * u128::from(unit) / denominator) as u64;
+    whole.checked_mul(unit)?.checked_add(part)
+}
+
+/// Exponents: `6.942e-06`.
+#[cold]
+fn float_ns(bytes: &[u8], unit: u64) -> Option<u64> {
+    if !bytes.iter().all(|b| b.is_ascii_digit() || b".eE+-".contains(b)) {
+        return None;
+    }
+    let ns = std::str::from_utf8(bytes).ok()?.parse::<f64>().ok()? * unit as f64;
+    (0.0..9.2e18).contains(&ns).then_some(ns.round() as u64)
+}
+
+/// What separates the fields of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sep {
+    /// A comma, blanks around it ignored.
+    Comma,
+    /// Any run of blanks and tabs.
+    Blank,
+}
+
+/// Walks over the fields of a line.
+pub(crate) struct Fields<'a> {
+    rest: Option<&'a [u8]>,
+    sep: Sep,
+    number: u32,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub fn comma(line: &'a [u8]) -> Self {
+        Fields { rest: Some(line), sep: Sep::Comma, number: 0 }
+    }
+
+    #[inline]
+    pub fn blank(line: &'a [u8]) -> Self {
+        Fields { rest: Some(line), sep: Sep::Blank, number: 0 }
+    }
+
+    /// The next field, if there is one.
+    #[inline]
+    pub fn try_next(&mut self) -> Option<&'a [u8]> {
+        self.number += 1;
+        let rest = self.rest?;
+        match self.sep {
+            Sep::Comma => match memchr::memchr(b',', rest) {
+                Some(at) => {
+                    self.rest = Some(&rest[at + 1..]);
+                    Some(rest[..at].trim_ascii())
+                }
+                None => {
+                    self.rest = None;
+                    Some(rest.trim_ascii())
+                }
+            },
+            Sep::Blank => {
+                let rest = rest.trim_ascii_start();
+                if rest.is_empty() {
+                    self.rest = None;
+                    return None;
+                }
+                let at = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
+                self.rest = Some(&rest[at..]);
+                Some(&rest[..at])
+            }
+        }
+    }
+
+    #[inline]
+    pub fn next(&mut self, what: &str) -> Result<&'a [u8], String> {
+        match self.try_next() {
+            Some(field) => Ok(field),
+            None => Err(missing(self.number, what)),
+        }
+    }
+
+    #[inline]
+    pub fn int(&mut self, what: &str) -> Result<u64, String> {
+        let field = self.next(what)?;
+        match int(field) {
+            Some(n) => Ok(n),
+            None => Err(self.wrong(field, what, "a whole number")),
+        }
+    }
+
+    pub fn hex(&mut self, what: &str) -> Result<u64, String> {
+        let field = self.next(what)?;
+        hex(field).ok_or_else(|| self.wrong(field, what, "a hexadecimal number"))
+    }
+
+    /// An integer in units of `unit` bytes, as bytes.
+    #[inline]
+    pub fn units(&mut self, what: &str, unit: u64) -> Result<u64, String> {
+        let n = self.int(what)?;
+        match n.checked_mul(unit) {
+            Some(bytes) => Ok(bytes),
+            None => Err(format!("field {} ({what}) is {n}: too large", self.number)),
+        }
+    }
+
+    #[inline]
+    pub fn time(&mut self, what: &str, unit: u64) -> Result<u64, String> {
+        let field = self.next(what)?;
+        match time_ns(field, unit) {
+            Some(ns) => Ok(ns),
+            None => Err(self.wrong(field, what, "a time that fits 64 bits of nanoseconds")),
+        }
+    }
+
+    /// `1` or `0`, of which `read` means a read.
+    #[inline]
+    pub fn bit_op(&mut self, read: u8) -> Result<Op, String> {
+        let field = self.next("type")?;
+        match field {
+            [b @ (b'0' | b'1')] if *b == read => Ok(Op::Read),
+            [b'0' | b'1'] => Ok(Op::Write),
+            _ => Err(self.wrong(field, "type", "0 or 1")),
+        }
+    }
+
+    #[cold]
+    pub fn wrong(&self, found: &[u8], what: &str, expected: &str) -> String {
+        format!("field {} ({what}) is {}, expected {expected}", self.number, show(found))
+    }
+}
+
+#[cold]
+fn missing(number: u32, what: &str) -> String {
+    format!("field {number} ({what}) is missing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_to_the_nanosecond() {
+        assert_eq!(time_ns(b"1455591804.310701000", 1_000_000_000), Some(1_455_591_804_310_701_000));
+        assert_eq!(time_ns(b"0.015625", 1_000_000), Some(15_625));
+        assert_eq!(time_ns(b"4617158.632812", 1_000_000), Some(4_617_158_632_812));
+        assert_eq!(time_ns(b"6.942e-06", 1_000_000_000), Some(6_942));
+        assert_eq!(time_ns(b"128166385295514663", 100), Some(12_816_638_529_551_466_300));
+        assert_eq!(time_ns(b".5", 1_000), Some(500));
+        assert_eq!(time_ns(b"3.", 1_000), Some(3_000));
+        for bad in ["", ".", "-1", "1.2.3", "inf", "nan", "0x10", "99999999999999999999", "1e400"] {
+            assert_eq!(time_ns(bad.as_bytes(), 1_000_000_000), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn integers_do_not_overflow() {
+        assert_eq!(int(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(int(b"18446744073709551616"), None);
+        assert_eq!(int(b"000000000000000000001"), None);
+        assert_eq!(hex(b"0x13690de000"), Some(0x13_690d_e000));
+        assert_eq!(hex(b"0x"), None);
+    }
+
+    #[test]
+    fn fields_split_by_comma_or_blanks() {
+        let mut fields = Fields::comma(b" a , b,,c");
+        let all: Vec<_> = std::iter::from_fn(|| fields.try_next()).collect();
+        assert_eq!(all, [&b"a"[..], b"b", b"", b"c"]);
+        let mut fields = Fields::blank(b"  a \t b  ");
+        let all: Vec<_> = std::iter::from_fn(|| fields.try_next()).collect();
+        assert_eq!(all, [&b"a"[..], b"b"]);
+        assert_eq!(
+            Fields::comma(b"x").int("size").unwrap_err(),
+            r#"field 1 (size) is "x", expected a whole number"#
+        );
+    }
+}

@@ -1,0 +1,383 @@
+//! Goal: every format is found by content and read as its documentation says.
+//! Method: tiny invented samples, each with the requests that it must yield.
+use nandle_trace::{Format, Op, Options, RegexFormat, Request, Source, TimeUnit, Trace, open, open_reader};
+use std::io::Write;
+use std::path::PathBuf;
+
+fn sample(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("samples").join(name)
+}
+
+fn drain(trace: &mut Trace) -> Vec<Request> {
+    let mut all = Vec::new();
+    loop {
+        let before = all.len();
+        trace.fill(&mut all, 3).unwrap();
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
+fn brief(requests: &[Request]) -> Vec<(u64, Op, u64, u64)> {
+    requests.iter().map(|r| (r.time_ns, r.op, r.offset, r.bytes)).collect()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[track_caller]
+fn check(name: &str, format: Format, expected: &[(u64, Op, u64, u64)]) -> Trace {
+    let mut trace = open(&sample(name), &Options::default()).unwrap();
+    assert_eq!(trace.format(), format, "{name}");
+    let requests = drain(&mut trace);
+    assert_eq!(brief(&requests), expected, "{name}");
+    let counts = trace.counts();
+    assert_eq!(counts.requests, requests.len() as u64);
+    assert_eq!(counts.rows, counts.requests + counts.skipped.values().sum::<u64>(), "{name}: {counts:?}");
+    assert_eq!(counts.clamped, 0);
+    trace
+}
+
+use Op::{Flush, Read, Trim, Write as W};
+
+#[test]
+fn msr() {
+    let trace = check(
+        "msr.csv",
+        Format::Msr,
+        &[
+            (0, W, MIB, 4096),
+            (1_200_000, W, MIB + 4096, 8192),
+            (3_050_000, Read, MIB, 12288),
+            (4_100_000, W, 2_099_712, 2560),
+            (6_000_000, Read, 7 * MIB, 65536),
+        ],
+    );
+    assert_eq!(trace.volumes()[0].name, "srv,0");
+}
+
+#[test]
+fn msps_counts_from_the_issue_of_requests() {
+    // Disk 1 ends at 2 MiB + 600h + A00h, so disk 2 starts at 3 MiB.
+    let trace = check(
+        "msps.csv",
+        Format::Msps,
+        &[
+            (0, Read, MIB, 8192),
+            (800_000, W, 2 * MIB + 0x600, 0xa00),
+            (2_700_000, Flush, 0, 0),
+            (3_000_000, Read, 3 * MIB + 3 * MIB, 65536),
+        ],
+    );
+    assert_eq!(trace.counts().skipped["another event"], 3);
+}
+
+#[test]
+fn spc_counts_blocks_and_bytes() {
+    check(
+        "spc.csv",
+        Format::Spc,
+        &[
+            (0, W, 512_000, 4096),
+            (1_250_000, W, 516_096, 3584),
+            (2_000_000, Read, MIB + 32768, 8192),
+            (10_500_000, Read, 512_000, 4096),
+        ],
+    );
+}
+
+#[test]
+fn systor17_is_put_in_order() {
+    let trace = check(
+        "systor17.csv",
+        Format::Systor17,
+        &[(0, Read, 2 * MIB, 65536), (400_000, W, MIB, 4096), (1_900_000, W, 3 * MIB + 4096, 7680)],
+    );
+    assert_eq!(trace.counts().out_of_order, 1);
+    assert_eq!(trace.counts().skipped["no IO type"], 1);
+}
+
+#[test]
+fn alibaba_lays_devices_side_by_side() {
+    let trace = check(
+        "alibaba.csv",
+        Format::Alibaba,
+        &[
+            (0, W, MIB, 4096),
+            (400_000, Read, MIB, 8192),
+            (1_000_000, W, 3 * MIB + 512_000, 1024),
+            (2_500_000, W, 2 * MIB, 16384),
+        ],
+    );
+    let volumes = trace.volumes();
+    assert_eq!(volumes.len(), 2);
+    assert_eq!((volumes[1].name.as_str(), volumes[1].base, volumes[1].requests), ("9", Some(3 * MIB), 1));
+}
+
+#[test]
+fn tencent_is_spread_over_the_second() {
+    let s = 1_000_000_000;
+    check(
+        "tencent.csv",
+        Format::Tencent,
+        &[
+            (0, W, MIB, 4096),
+            (s / 3, Read, MIB + 4096, 8192),
+            (2 * s / 3, W, 2 * MIB + 65536, 4096),
+            (s, W, MIB, 4096),
+            (s + s / 2, Read, 2 * MIB + 2 * MIB, 32768),
+        ],
+    );
+}
+
+#[test]
+fn fiu() {
+    check(
+        "fiu.txt",
+        Format::Fiu,
+        &[(0, W, MIB, 4096), (450_000, Read, 2 * MIB, 8192), (900_000, W, MIB + 4096, 4096)],
+    );
+}
+
+#[test]
+fn disksim_and_mqsim() {
+    let expected = |ms: [u64; 4]| {
+        [
+            (ms[0], W, MIB, 4096),
+            (ms[1], W, MIB + 4096, 8192),
+            (ms[2], Read, MIB, 4096),
+            (ms[3], W, 2 * MIB + 32768, 65536),
+        ]
+    };
+    check("disksim.trace", Format::Disksim, &expected([0, 125_500, 875_000, 2_375_000]));
+    check("mqsim.trace", Format::Mqsim, &expected([0, 250_000, 900_000, 1_500_000]));
+}
+
+#[test]
+fn flashsim_says_what_it_took_for_granted() {
+    let trace = check(
+        "flashsim.trace",
+        Format::Flashsim,
+        &[(0, W, MIB, 4096), (310_000, W, MIB + 4096, 8192), (940_000, Read, MIB, 4096)],
+    );
+    assert!(trace.warnings()[0].contains("4 KiB"));
+}
+
+#[test]
+fn diskmon() {
+    check(
+        "diskmon.txt",
+        Format::Diskmon,
+        &[(0, W, MIB, 4096), (500_000, Read, 2 * MIB, 32768), (150_000_000, W, 2051 * 512, 4096)],
+    );
+}
+
+#[test]
+fn wiscsee_counts_one_action() {
+    check(
+        "wiscsee.txt",
+        Format::Wiscsee,
+        &[(0, W, MIB, 4096), (500_000, Read, MIB, 8192), (750_000, Trim, 2 * MIB, MIB)],
+    );
+}
+
+#[test]
+fn blkparse_counts_one_action_over_all_cpus() {
+    let trace = check(
+        "blkparse.txt",
+        Format::Blkparse,
+        &[
+            (0, W, MIB, 4096),
+            (271_000, W, MIB + 4096, 4096),
+            (291_000, Read, 2 * MIB, 32768),
+            (491_000, Flush, 0, 0),
+            (691_000, Trim, 4 * MIB, MIB),
+        ],
+    );
+    assert_eq!(trace.counts().out_of_order, 1);
+    let queued = Options { action: Some('Q'), ..Options::default() };
+    let mut trace = open(&sample("blkparse.txt"), &queued).unwrap();
+    assert_eq!(brief(&drain(&mut trace)), [(0, W, MIB, 4096)]);
+}
+
+#[test]
+fn fio_iologs() {
+    let expected = |t: [u64; 4]| {
+        [(t[0], W, MIB, 4096), (t[1], Read, MIB, 8192), (t[2], Trim, 2 * MIB, MIB), (t[3], Flush, 0, 0)]
+    };
+    check("fio-iolog-v2.log", Format::FioIolog, &expected([0, 250_000, 750_000, 750_000]));
+    check("fio-iolog-v3.log", Format::FioIolog, &expected([0, 250_000, 690_000, 700_000]));
+}
+
+#[test]
+fn vscsi() {
+    check(
+        "vscsi-v1.bin",
+        Format::Vscsi,
+        &[
+            (0, W, MIB, 4096),
+            (250_000, Read, MIB, 8192),
+            (300_000, Flush, 0, 0),
+            (900_000, W, 2057 * 512, 3584),
+        ],
+    );
+    check(
+        "vscsi-v2.bin",
+        Format::Vscsi,
+        &[(0, W, MIB, 4096), (250_000, Read, MIB, 8192), (900_000, W, 2057 * 512, 3584)],
+    );
+}
+
+#[test]
+fn nandle_keeps_everything() {
+    let mut trace = open(&sample("nandle.csv"), &Options::default()).unwrap();
+    let all = drain(&mut trace);
+    assert_eq!(all.len(), 7);
+    let (alloc, write) = (all[0], all[3]);
+    assert_eq!((alloc.op, alloc.object, alloc.bytes), (Op::FlashAlloc, 7, MIB));
+    assert_eq!((write.stream, write.fua, write.time_ns), (2, true, 4000));
+    assert_eq!(all[5].op, Op::FlashFree);
+    let mut trace = open(&sample("nandle.parquet"), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
+    let forced = Options { format: Some(Format::Nandle), ..Options::default() };
+    assert_eq!(open(&sample("nandle.parquet"), &forced).unwrap().format(), Format::NandleParquet);
+    // Compressed from outside, or from a pipe, it is read from memory.
+    let packed = zstd::encode_all(&std::fs::read(sample("nandle.parquet")).unwrap()[..], 1).unwrap();
+    let mut trace = open_reader("-", Box::new(std::io::Cursor::new(packed)), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace), all);
+}
+
+#[test]
+fn regex_is_the_way_out() {
+    let mut spec = RegexFormat::new(
+        r"\] (?<time>[0-9.]+) (?<volume>\w+): (?<op>\w+) sector=(?<offset>\d+) n=(?<bytes>\d+)",
+    );
+    (spec.offset_unit_bytes, spec.size_unit_bytes) = (512, 512);
+    let options = Options { regex: Some(spec), ..Options::default() };
+    let mut trace = open(&sample("regex.txt"), &options).unwrap();
+    assert_eq!(
+        brief(&drain(&mut trace)),
+        [(0, W, MIB, 4096), (250_000, Read, 2 * MIB, 32768), (999_900_000, Trim, 4 * MIB, MIB)]
+    );
+    assert_eq!(trace.counts().skipped["not matched by the expression"], 1);
+    assert!(open(&sample("regex.txt"), &Options::default()).is_err());
+    let lacking = Options { regex: Some(RegexFormat::new("(?<time>x)")), ..Options::default() };
+    assert!(open(&sample("regex.txt"), &lacking).err().unwrap().to_string().contains("\"op\""));
+}
+
+#[test]
+fn compression_is_seen_through() {
+    let plain = std::fs::read(sample("msr.csv")).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gz.write_all(&plain).unwrap();
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    xz.write_all(&plain).unwrap();
+    for packed in
+        [gz.finish().unwrap(), xz.finish().unwrap(), zstd::encode_all(&plain[..], 1).unwrap(), plain]
+    {
+        let reader = Box::new(std::io::Cursor::new(packed.clone()));
+        let mut trace = open_reader("-", reader, &Options::default()).unwrap();
+        assert_eq!(drain(&mut trace).len(), 5);
+        let cut = Box::new(std::io::Cursor::new(packed[..packed.len() - 13].to_vec()));
+        // A cut file is an error when opened or read, or (plain text) a line that makes no sense.
+        let mut all = Vec::new();
+        assert!(open_reader("-", cut, &Options::default()).and_then(|mut t| t.fill(&mut all, 100)).is_err());
+    }
+}
+
+#[test]
+fn a_volume_can_be_chosen() {
+    let options = Options { volume: Some("9".into()), ..Options::default() };
+    let mut trace = open(&sample("alibaba.csv"), &options).unwrap();
+    assert_eq!(brief(&drain(&mut trace)), [(0, W, 512_000, 1024)]);
+    assert_eq!(trace.counts().skipped["another volume"], 3);
+    let options = Options { volume: Some("8".into()), ..Options::default() };
+    let mut trace = open(&sample("alibaba.csv"), &options).unwrap();
+    let error = trace.fill(&mut Vec::new(), 10).unwrap_err().to_string();
+    assert!(error.contains("\"8\"") && error.contains("7  9"), "{error}");
+}
+
+#[test]
+fn from_a_pipe_volumes_get_a_terabyte_each() {
+    let text = std::fs::read(sample("alibaba.csv")).unwrap();
+    let mut trace = open_reader("-", Box::new(std::io::Cursor::new(text)), &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace)[2].offset, (1 << 40) + 512_000);
+    assert!(trace.warnings()[0].contains("1 TiB"));
+}
+
+#[test]
+fn units_are_inferred_and_overridden() {
+    let dense: String = (0..200).map(|i| format!("{} 0 {} 8 1\n", i * 1_003, i * 8)).collect();
+    let read = |options: &Options| {
+        let reader = Box::new(std::io::Cursor::new(dense.clone().into_bytes()));
+        let mut trace = open_reader("dense", reader, options).unwrap();
+        (drain(&mut trace)[1].time_ns, trace.time_unit(), trace.warnings())
+    };
+    let (time, unit, warnings) = read(&Options::default());
+    assert_eq!((time, unit), (1_003_000, TimeUnit::Us));
+    assert!(warnings[0].contains("taken as us"), "{warnings:?}");
+    let (time, ..) = read(&Options { time_unit: Some(TimeUnit::Ns), ..Options::default() });
+    assert_eq!(time, 1_003);
+    let text: String = (0..100)
+        .map(|i| format!("{},h,0,Read,{},512,1\n", 128_000_000_000_000_000u64 + i, i * 512))
+        .collect();
+    let trace = open_reader("fast", Box::new(std::io::Cursor::new(text)), &Options::default()).unwrap();
+    assert!(trace.warnings()[0].contains("absurd"), "{:?}", trace.warnings());
+}
+
+#[test]
+fn errors_name_file_line_and_expectation() {
+    for (text, line, part) in [
+        (
+            "128000000000000000,h,0,Write,0,512,1\n128000000000000000,h,0,Wrong,0,512,1\n",
+            2,
+            "\"Wrong\", expected Read or Write",
+        ),
+        ("0,1,512,w,0.1\n0,2,512,w,0.2\n0,x,512,w,0.3\n", 3, "field 2 (LBA) is \"x\""),
+        ("time_ns,op,offset,bytes\n1,write,0\n", 2, "field 4 (bytes) is missing"),
+        ("time_ns,op,offset\n1,write,0\n", 1, "no column \"bytes\""),
+        ("1,R,0,99999999999,5\n1,R,0,512,5\n", 1, "is the unit right?"),
+        ("1,R,18446744073709551615,512,5\n", 1, "beyond any device"),
+    ] {
+        let mut all = Vec::new();
+        let reader = Box::new(std::io::Cursor::new(text.as_bytes()));
+        let error = open_reader("some.trace", reader, &Options::default())
+            .and_then(|mut t| t.fill(&mut all, 100))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(&format!("some.trace:{line}: ")) && error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn the_extent_is_found_in_one_pass() {
+    let extent = nandle_trace::extent(&sample("msr.csv"), &Options::default()).unwrap();
+    assert_eq!((extent.requests, extent.end_bytes, extent.duration_ns), (5, 7 * MIB + 65536, 6_000_000));
+    assert!(nandle_trace::extent("-".as_ref(), &Options::default()).is_err());
+}
+
+#[test]
+fn windows_text_and_late_events_are_recognised() {
+    let text = b"\xef\xbb\xbftime_ns,op,offset,bytes\r\n5,write,0,512\r\n";
+    let mut trace = open_reader("bom", Box::new(&text[..]), &Options::default()).unwrap();
+    assert_eq!(brief(&drain(&mut trace)), [(5, W, 0, 512)]);
+    let text = "P-Start, 1, a (1)\n".repeat(50) + "  DiskFlush, 70, a (1), 7, 0x1, 5, 0, 0x0, 0, 0\n";
+    let mut trace = open_reader("etw", Box::new(std::io::Cursor::new(text)), &Options::default()).unwrap();
+    assert_eq!(trace.format(), Format::Msps);
+    assert_eq!(brief(&drain(&mut trace)), [(0, Flush, 0, 0)]);
+    assert_eq!(trace.counts().to_string(), "51 rows, 1 requests; skipped 50: another event");
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let regex = Some(RegexFormat::new("x"));
+    for (name, options) in [
+        ("msr.csv", Options { action: Some('Q'), ..Options::default() }),
+        ("nandle.csv", Options { time_unit: Some(TimeUnit::Us), ..Options::default() }),
+        ("msr.csv", Options { format: Some(Format::Msr), regex, ..Options::default() }),
+        ("wiscsee.txt", Options { action: Some('Q'), ..Options::default() }),
+        ("blkparse.txt", Options { action: Some('d'), ..Options::default() }),
+    ] {
+        assert!(matches!(open(&sample(name), &options), Err(nandle_trace::Error::Input(_))), "{name}");
+    }
+}

@@ -1,0 +1,281 @@
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use nandle_lab::Error;
+use nandle_lab::address::Fit;
+use nandle_lab::config::{Drive, Wanted};
+use nandle_lab::workload::{Asked, Mode};
+use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
+
+/// What happens to writes inside an SSD: a simulator of drives, their firmware and their flash.
+///
+/// `nandle run` simulates a small drive under random writes and shows what a write costs.
+#[derive(Debug, Parser)]
+#[command(name = "nandle", version, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate a workload on a device; with no options, a small drive under random writes.
+    Run(Box<Run>),
+    /// List the devices that come with the program.
+    Presets,
+    /// List the policies that --scheme takes.
+    Schemes,
+    /// List the workloads that --workload takes beside files.
+    Workloads,
+    /// Check a device file and show what it resolves to.
+    Validate(Validate),
+    /// Print the JSON schema of device files.
+    Schema,
+    /// Describe, convert, generate and fit traces.
+    #[command(subcommand)]
+    Trace(Trace),
+}
+
+/// The device and what is changed of it.
+#[derive(Debug, Group)]
+pub struct Device {
+    /// Preset name (see `nandle presets`) or TOML file.
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
+    pub device: String,
+    /// Policy or sum of policies, such as lru+page (see `nandle schemes`).
+    #[arg(short, long, value_name = "SUM")]
+    pub scheme: Option<String>,
+    /// Override a field of the device, such as gc.soft=0.05 (repeatable).
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    pub sets: Vec<String>,
+    /// Share of the physical pages that are programmed before the first request (0 to 1).
+    #[arg(long, value_name = "SHARE")]
+    pub fill: Option<f64>,
+    /// Share of the physical pages that hold live data before the first request (0 to 1).
+    #[arg(long, value_name = "SHARE")]
+    pub valid: Option<f64>,
+    /// Replay this trace or workload first, unmeasured.
+    #[arg(long, value_name = "FILE|NAME")]
+    pub age_with: Option<String>,
+}
+
+impl Device {
+    /// The device, checked.
+    pub fn load(&self) -> Result<Drive, Error> {
+        let mut sets = self.sets.clone();
+        // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
+        if let Some(fill) = self.fill {
+            sets.push(format!("precondition.used={fill}"));
+        }
+        if let Some(valid) = self.valid {
+            sets.push(format!("precondition.valid={valid}"));
+        } else if let Some(fill) = self.fill {
+            let plain =
+                Wanted { device: &self.device, scheme: self.scheme.as_deref(), sets: &self.sets }.load()?;
+            let geometry = &plain.config.geometry;
+            let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
+            sets.push(format!("precondition.valid={}", fill.min(most)));
+        }
+        if let Some(trace) = &self.age_with {
+            sets.push(format!("precondition.age_with={trace:?}"));
+        }
+        Wanted { device: &self.device, scheme: self.scheme.as_deref(), sets: &sets }.load()
+    }
+}
+
+/// How trace files are read.
+#[derive(Debug, Group)]
+pub struct Reading {
+    /// Format of the trace; found by content if not given.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Only this volume of the trace; all of them, side by side, if not given.
+    #[arg(long, value_name = "NAME")]
+    pub volume: Option<String>,
+    /// Unit of the trace's clock: ns, 100ns, us, ms or s.
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+    /// The event that counts in blkparse and WiscSee traces.
+    #[arg(long, value_name = "LETTER")]
+    pub action: Option<char>,
+    /// Expression with the groups time, op, offset and bytes, for --format regex.
+    #[arg(long, value_name = "REGEX")]
+    pub regex: Option<String>,
+    /// Bytes per unit of the expression's offset: 1, 512, 4096...
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    pub offset_unit: u64,
+    /// Bytes per unit of the expression's bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    pub size_unit: u64,
+}
+
+impl Reading {
+    pub fn options(&self) -> Options {
+        Options {
+            format: self.format,
+            time_unit: self.time_unit,
+            volume: self.volume.clone(),
+            action: self.action,
+            regex: self.regex.as_deref().map(|pattern| RegexFormat {
+                offset_unit_bytes: self.offset_unit,
+                size_unit_bytes: self.size_unit,
+                ..RegexFormat::new(pattern)
+            }),
+            ..Options::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ReplayMode {
+    /// At the timestamps, whatever the device does.
+    Open,
+    /// A fixed number outstanding; timestamps mean nothing.
+    Closed,
+    /// One at a time, keeping the gaps after completions.
+    Think,
+}
+
+#[derive(Debug, Group)]
+pub struct Run {
+    #[command(flatten)]
+    pub device: Device,
+    /// Trace file, `-`, fio job file (*.fio), fitted trace (*.toml) or named workload.
+    #[arg(short, long, value_name = "FILE|NAME", default_value = "random-write")]
+    pub workload: String,
+    /// Write the run directory: configuration, summary, time series, latencies.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write the summary as JSON to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Compare every read with the last write; slower.
+    #[arg(long)]
+    pub verify: bool,
+    /// How requests are issued; the workload's own way if not given (traces: open).
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub replay: Option<ReplayMode>,
+    /// Requests outstanding in a closed replay.
+    #[arg(long, value_name = "N")]
+    pub iodepth: Option<u32>,
+    /// Multiply timestamps or gaps: 0.5 is twice as fast.
+    #[arg(long, value_name = "FACTOR")]
+    pub time_scale: Option<f64>,
+    /// What becomes of addresses beyond the device: wrap, scale or reject.
+    #[arg(long, value_name = "HOW", default_value = "scale")]
+    pub fit: Fit,
+    /// At most this many requests in the measured part.
+    #[arg(long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Log every request to io.parquet in the run directory.
+    #[arg(long)]
+    pub io_log: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+impl Run {
+    pub fn asked(&self) -> Asked {
+        Asked {
+            workload: self.workload.clone(),
+            seed: self.seed,
+            requests: self.requests,
+            mode: self.replay.map(|mode| match mode {
+                ReplayMode::Open => Mode::Open,
+                ReplayMode::Closed => Mode::Closed,
+                ReplayMode::Think => Mode::Think,
+            }),
+            iodepth: self.iodepth,
+            time_scale: self.time_scale,
+            fit: self.fit,
+            trace: self.reading.options(),
+        }
+    }
+}
+
+#[derive(Debug, Group)]
+pub struct Validate {
+    /// Preset name or TOML file.
+    #[arg(value_name = "NAME|FILE")]
+    pub device: String,
+    /// Policy or sum of policies.
+    #[arg(short, long, value_name = "SUM")]
+    pub scheme: Option<String>,
+    /// Override a field (repeatable).
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    pub sets: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Counts, sizes, alignment, footprint and rates of a trace or named workload.
+    Info {
+        #[command(flatten)]
+        input: Input,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a trace in another format.
+    Convert {
+        #[command(flatten)]
+        input: Input,
+        /// Output file, or `-`; .gz, .zst and .xz compress.
+        output: PathBuf,
+        /// Output format; taken from the file's name if not given (.parquet, else nandle's csv).
+        #[arg(long, value_name = "FORMAT")]
+        to: Option<Format>,
+    },
+    /// Show the first requests.
+    Head {
+        #[command(flatten)]
+        input: Input,
+        /// How many.
+        #[arg(short = 'n', long, default_value_t = 10)]
+        lines: u64,
+    },
+    /// Write a named workload or fio job as a trace.
+    Generate {
+        #[command(flatten)]
+        input: Input,
+        /// Output file, or `-`; .gz, .zst and .xz compress.
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+        /// Output format; taken from the file's name if not given (.parquet, else nandle's csv).
+        #[arg(long, value_name = "FORMAT")]
+        to: Option<Format>,
+    },
+    /// Fit the statistics of a trace; the file that this writes is a workload.
+    Fit {
+        #[command(flatten)]
+        input: Input,
+        /// Output file (*.toml), or `-`.
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+    },
+}
+
+/// A trace, or a workload with the device that it is for.
+#[derive(Debug, Group)]
+pub struct Input {
+    /// Trace file, `-`, fio job file (*.fio), fitted trace (*.toml) or named workload.
+    #[arg(value_name = "FILE|NAME")]
+    pub workload: String,
+    /// The device that a generated workload is for: preset name or TOML file.
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
+    pub device: String,
+    /// Override a field of that device (repeatable).
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    pub sets: Vec<String>,
+    /// Seed of a generated workload.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// At most this many requests (of the last phase, in a generated workload).
+    #[arg(long, value_name = "N")]
+    pub requests: Option<u64>,
+    #[command(flatten)]
+    pub reading: Reading,
+}

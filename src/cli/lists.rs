@@ -1,0 +1,66 @@
+use std::fmt::Write;
+
+use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};
+use nandle_trace::synthetic;
+
+use super::{Failure, args, say};
+
+/// `nandle presets`
+pub fn presets() -> Result<(), Failure> {
+    let mut text = String::new();
+    for preset in PRESETS {
+        let drive = preset.load()?;
+        let _ = writeln!(text, "{:<18} {:<36} {}", preset.name, preset.size(), drive.config.description);
+    }
+    text += "\nUse one with --device NAME, change it with --set FIELD=VALUE; `nandle validate NAME` shows every field.\n";
+    say(&text)
+}
+
+/// `nandle schemes`
+pub fn schemes() -> Result<(), Failure> {
+    let mut text = String::new();
+    let mut seam = "";
+    for policy in config::policies() {
+        if policy.seam != seam {
+            seam = policy.seam;
+            let question = match seam {
+                "scheme.buffer" => "what waits in RAM and what leaves first (needs buffer.bytes)",
+                "scheme.mapping" => "how a write is placed",
+                "scheme.allocation" => "which page type it gets",
+                "scheme.streams" => "which block it goes to",
+                "scheme.pacing" => "when garbage is collected",
+                _ => "which block is collected",
+            };
+            let _ = writeln!(text, "{seam}: {question}");
+        }
+        let _ = writeln!(text, "  {:<16} {}", policy.name, policy.line);
+    }
+    let _ = writeln!(text, "names of sums");
+    for short in SHORTHANDS {
+        let _ = writeln!(text, "  {:<16} = {}  {}", short.name, short.sum, short.line);
+    }
+    text += "\nAdd them up: --scheme fifo+page. Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
+    say(&text)
+}
+
+/// `nandle workloads`
+pub fn workloads() -> Result<(), Failure> {
+    let mut text = String::new();
+    for (name, line) in synthetic::list() {
+        let _ = writeln!(text, "{name:<28} {line}");
+    }
+    text += "\nUse one with --workload NAME; a trace file, a fio job file (*.fio) or a fitted trace (*.toml) will do too.\n";
+    say(&text)
+}
+
+/// `nandle validate`
+pub fn validate(args: &args::Validate) -> Result<(), Failure> {
+    let drive = Wanted { device: &args.device, scheme: args.scheme.as_deref(), sets: &args.sets }.load()?;
+    say(&config::resolved(&drive))
+}
+
+/// `nandle schema`
+pub fn schema() -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&config::schema()).unwrap_or_default();
+    say(&format!("{text}\n"))
+}

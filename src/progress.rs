@@ -1,0 +1,50 @@
+//! The progress bar: hidden where standard error is not a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use nandle_lab::replay::Progress;
+
+/// One bar for a run, phase after phase.
+pub struct Bar {
+    bar: ProgressBar,
+    phase: usize,
+    calls: u32,
+}
+
+/// Updates that the bar sleeps through between two that it shows.
+const EVERY: u32 = 16;
+
+impl Bar {
+    pub fn new() -> Self {
+        Self { bar: ProgressBar::new(0), phase: 0, calls: 0 }
+    }
+
+    pub fn update(&mut self, progress: &Progress) {
+        if self.phase != progress.phase.0 {
+            self.phase = progress.phase.0;
+            let template = match progress.total {
+                Some(_) => "{prefix}[{bar:32}] {human_pos}/{human_len} requests, {eta} left{msg}",
+                None => "{prefix}{spinner} {human_pos} requests, {elapsed}{msg}",
+            };
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                self.bar.set_style(style.progress_chars("=> "));
+            }
+            if progress.phase.1 > 1 {
+                self.bar.set_prefix(format!("phase {} of {} ", progress.phase.0, progress.phase.1));
+            }
+            self.bar.reset();
+            self.bar.set_length(progress.total.unwrap_or(0));
+            self.calls = 0;
+        }
+        if self.calls.is_multiple_of(EVERY) && !self.bar.is_hidden() {
+            self.bar.set_position(progress.requests);
+            if let Some(waf) = progress.waf {
+                self.bar.set_message(format!(", WAF {waf:.2}"));
+            }
+        }
+        self.calls = self.calls.wrapping_add(1);
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,237 @@
+//! The summary as people read it: microseconds and MiB, WAF never without its parts.
+
+use std::fmt::Write;
+
+use nandle_lab::measure::summary::{Requests, Summary};
+use nandle_lab::units::{bytes, count, time};
+
+/// The whole table.
+pub fn summary(s: &Summary) -> String {
+    let mut t = String::new();
+    let state = if s.complete { "" } else { "  ** partial: interrupted **" };
+    let _ = writeln!(t, "{} | {} | {} | seed {}{state}", s.device, s.scheme, s.workload, s.seed);
+    let _ = writeln!(
+        t,
+        "device    {} raw, {} logical: over-provisioning {:.1}% ({:.1}% without blocks held free, open or bad)",
+        bytes(s.device_bytes.raw),
+        bytes(s.device_bytes.logical),
+        s.op_ratio * 100.0,
+        s.op_effective_ratio * 100.0
+    );
+    let _ = writeln!(
+        t,
+        "run       {} simulated in {:.2} CPU s, {} requests per CPU s, {} peak memory",
+        time(s.simulated_ns as f64),
+        s.cpu_s,
+        count(s.requests_per_cpu_s as u64),
+        bytes(s.peak_rss_bytes)
+    );
+    if s.prepare.phases > 0 {
+        let _ = writeln!(
+            t,
+            "          after {} requests of preparation ({}), not counted below",
+            count(s.prepare.requests),
+            time(s.prepare.simulated_ns as f64)
+        );
+    }
+    latencies(&mut t, s);
+    waf(&mut t, s);
+    flash(&mut t, s);
+    rest(&mut t, s);
+    for note in &s.notes {
+        let _ = writeln!(t, "note: {note}");
+    }
+    t
+}
+
+fn latencies(t: &mut String, s: &Summary) {
+    let h = &s.host;
+    let _ = writeln!(
+        t,
+        "\n{:<9} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "host", "requests", "IOPS", "bandwidth", "mean", "50%", "99%", "99.9%", "max"
+    );
+    let kinds = [("read", &h.read), ("write", &h.write), ("trim", &h.trim), ("flush", &h.flush)];
+    for (name, r) in kinds.into_iter().filter(|(_, r)| r.requests > 0) {
+        line(t, name, r);
+    }
+    if kinds.iter().filter(|(_, r)| r.requests > 0).count() != 1 {
+        line(t, "all", &h.all);
+    }
+    let mut extra = Vec::new();
+    let mut add = |n: u64, what: &str| {
+        if n > 0 {
+            extra.push(format!("{} {what}", count(n)));
+        }
+    };
+    add(h.unaligned_writes, "unaligned writes");
+    add(h.across_page_requests, "across-page requests");
+    add(h.partial_writes, "partial page writes");
+    add(h.partial_updates, "partial updates");
+    if !extra.is_empty() {
+        let _ = writeln!(t, "          {}", extra.join(", "));
+    }
+    if h.unmapped_reads > 0 {
+        let _ = writeln!(
+            t,
+            "          {} page reads found nothing written: they cost no flash time and flatter the latencies",
+            count(h.unmapped_reads)
+        );
+    }
+    if h.rejected > 0 {
+        let _ = writeln!(
+            t,
+            "          {} requests REJECTED (outside of the device, or worn out)",
+            count(h.rejected)
+        );
+    }
+}
+
+fn line(t: &mut String, name: &str, r: &Requests) {
+    let percentile = |key: &str| r.lat_ns.percentile.get(key).copied().unwrap_or(0) as f64;
+    let _ = writeln!(
+        t,
+        "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        count(r.requests),
+        count(r.iops as u64),
+        format!("{}/s", bytes(r.bw_bytes as u64)),
+        time(r.lat_ns.mean),
+        time(percentile("50.000000")),
+        time(percentile("99.000000")),
+        time(percentile("99.900000")),
+        time(r.lat_ns.max as f64)
+    );
+}
+
+fn waf(t: &mut String, s: &Summary) {
+    let Some(waf) = s.waf else {
+        let _ = writeln!(t, "\nWAF       none: the host wrote nothing");
+        return;
+    };
+    let p = &s.waf_parts;
+    let parts: Vec<String> = [
+        (p.host, "host"),
+        (p.padding, "padding (old sectors rewritten, room unfilled)"),
+        (p.gc, "garbage collection"),
+        (p.merge, "merges"),
+        (p.map, "mapping table"),
+        (p.meta, "metadata"),
+    ]
+    .into_iter()
+    .filter(|(value, name)| *value > 0.0005 || *name == "host")
+    .map(|(value, name)| format!("{value:.3} {name}"))
+    .collect();
+    let _ = writeln!(t, "\nWAF       {waf:.3} = {}", parts.join(" + "));
+    let steady = if s.steady_state { "yes".into() } else { format!("no ({})", s.steady_state_reason) };
+    let last = s.waf_steady.map_or_else(|| "-".into(), |w| format!("{w:.3}"));
+    let _ = writeln!(
+        t,
+        "          {last} over the last third; steady state: {steady}; {:.2} drive writes",
+        s.drive_writes
+    );
+}
+
+fn flash(t: &mut String, s: &Summary) {
+    let (r, p) = (&s.flash.reads, &s.flash.programs);
+    let _ = writeln!(
+        t,
+        "\n{:<9} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "flash", "host", "RMW", "GC", "merge", "map", "metadata", "total"
+    );
+    let rows = [
+        ("reads", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta, r.total]),
+        ("programs", [p.host, 0, p.gc, p.merge, p.map, p.meta, p.total]),
+    ];
+    for (name, values) in rows {
+        let _ = write!(t, "  {name:<7}");
+        for (n, value) in values.into_iter().enumerate() {
+            let shown = if name == "programs" && n == 1 { "-".into() } else { count(value) };
+            let _ = write!(t, " {shown:>12}");
+        }
+        let _ = writeln!(t);
+    }
+    let types = &s.flash.by_page_type;
+    let kinds = [("LSB", &types.lsb), ("CSB", &types.csb), ("MSB", &types.msb), ("TSB", &types.tsb)];
+    if kinds[1..].iter().any(|(_, k)| k.programs + k.reads > 0) {
+        let shown: Vec<String> = kinds
+            .iter()
+            .filter(|(_, k)| k.programs + k.reads > 0)
+            .map(|(name, k)| format!("{name} {}", count(k.programs)))
+            .collect();
+        let _ = writeln!(t, "          programs by page type: {}", shown.join(", "));
+    }
+}
+
+fn rest(t: &mut String, s: &Summary) {
+    if s.rmw.count > 0 {
+        let _ = writeln!(
+            t,
+            "RMW       {} read-modify-writes, {} each on average",
+            count(s.rmw.count),
+            time(s.rmw.lat_ns.mean)
+        );
+    }
+    let b = &s.buffer;
+    if b.hits + b.misses > 0 {
+        let _ = writeln!(
+            t,
+            "buffer    {} hits, {} misses, {} pages evicted ({} partial), writes waited {}",
+            count(b.hits),
+            count(b.misses),
+            count(b.evictions),
+            count(b.evicted_partial_pages),
+            time(b.wait_ns as f64)
+        );
+    }
+    let m = &s.mapping;
+    if m.cache_misses > 0 {
+        let _ = writeln!(
+            t,
+            "map       {} table, {} hits, {} misses",
+            bytes(m.bytes),
+            count(m.cache_hits),
+            count(m.cache_misses)
+        );
+    }
+    let _ = writeln!(
+        t,
+        "GC        {} victims, {} pages moved, host writes stood still for {}",
+        count(s.gc.invocations),
+        count(s.gc.moved_pages),
+        time(s.gc.foreground_ns as f64)
+    );
+    let w = &s.wear;
+    let _ = writeln!(
+        t,
+        "wear      {} erases; per block {} to {}, mean {:.2}, deviation {:.2}; {} bad blocks",
+        count(s.flash.erases),
+        w.erase_min,
+        w.erase_max,
+        w.erase_mean,
+        w.erase_stddev,
+        w.bad_blocks
+    );
+    if s.integrity.checked_sectors > 0 {
+        let verdict = if s.integrity.mismatches == 0 {
+            "all right".into()
+        } else {
+            format!("{} WRONG", s.integrity.mismatches)
+        };
+        let _ = writeln!(t, "verified  {} sectors, {verdict}", count(s.integrity.checked_sectors));
+    }
+    let tr = &s.trace;
+    let mut handled = Vec::new();
+    for (n, what) in [
+        (tr.rounded, "rounded to whole sectors"),
+        (tr.moved, "moved to fit the device"),
+        (tr.empty_trims, "trims of less than a sector"),
+        (tr.hints_ignored, "FlashAlloc commands ignored"),
+    ] {
+        if n > 0 {
+            handled.push(format!("{} {what}", count(n)));
+        }
+    }
+    let handled = if handled.is_empty() { String::new() } else { format!("; {}", handled.join(", ")) };
+    let _ =
+        writeln!(t, "trace     {} requests in, {} out{handled}", count(tr.submitted), count(tr.completed));
+}

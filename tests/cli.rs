@@ -1,0 +1,373 @@
+//! Goal: every command works as a newcomer would run it, and bad input is one clear message and
+//! exit code 2, never a panic. Method: the real program, in temporary directories.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The keys of `summary.json` that outside checks read (docs: interfaces).
+const KEYS: &str = "
+schema_version device scheme workload seed complete digest
+simulated_ns cpu_s requests_per_cpu_s peak_rss_bytes
+device_bytes.raw device_bytes.logical op_ratio op_effective_ratio
+host.unaligned_writes host.across_page_requests host.partial_writes host.partial_updates host.unmapped_reads host.rejected
+flash.reads.host flash.reads.rmw flash.reads.gc flash.reads.merge flash.reads.map flash.reads.total
+flash.programs.host flash.programs.gc flash.programs.merge flash.programs.map flash.programs.meta flash.programs.total
+flash.erases flash.bytes_programmed
+flash.by_page_type.lsb.reads flash.by_page_type.csb.programs flash.by_page_type.msb.rmw_reads flash.by_page_type.tsb.reads
+waf waf_parts.host waf_parts.gc waf_parts.merge waf_parts.map waf_parts.meta waf_parts.padding
+waf_steady drive_writes steady_state
+rmw.count rmw.lat_ns.mean
+buffer.hits buffer.misses buffer.evictions buffer.evicted_partial_pages buffer.mean_partial_pages buffer.wait_ns
+mapping.bytes mapping.dram_accesses mapping.cache_hits mapping.cache_misses
+multi_version.versions_written multi_version.merges_gc multi_version.merges_idle multi_version.merges_pressure
+multi_version.compacted_pages multi_version.compacted_extents multi_version.max_extra_pages
+across.direct_writes across.profitable_merges across.unprofitable_merges across.rollbacks across.areas_live
+across.direct_reads across.merged_reads
+allocation.emergency_gcs allocation.backup_csb allocation.backup_msb
+streams.flashalloc_calls streams.instances_live streams.fa_pages streams.block_erases_by_trim streams.per_stream
+gc.invocations gc.moved_pages gc.foreground_ns gc.victim_valid_histogram
+wear.erase_min wear.erase_max wear.erase_mean wear.erase_stddev wear.bad_blocks
+integrity.checked_sectors integrity.mismatches";
+
+fn nandle(args: &[&str], dir: &Path) -> Output {
+    Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Standard output of a command that must succeed.
+fn good(args: &[&str], dir: &Path) -> String {
+    let out = nandle(args, dir);
+    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+/// The message of a command that must be refused.
+fn refused(args: &[&str], dir: &Path) -> String {
+    let out = nandle(args, dir);
+    let message = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
+    assert!(!message.contains("panicked"), "{args:?}: {message}");
+    message
+}
+
+fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn run_json(args: &[&str], dir: &Path) -> Value {
+    let mut all = vec!["run", "--json", "-"];
+    all.extend(args);
+    serde_json::from_str(&good(&all, dir)).expect("JSON")
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(value, |v, key| v.get(key).unwrap_or_else(|| panic!("no key {path}")))
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    at(value, path).as_f64().unwrap_or_else(|| panic!("{path} is no number"))
+}
+
+#[test]
+fn the_first_command_shows_what_a_write_costs() {
+    let dir = temp();
+    let table = good(&["run"], dir.path());
+    for part in [
+        "demo",
+        "WAF",
+        "host",
+        "padding",
+        "garbage collection",
+        "99.9%",
+        "steady state",
+        "drive writes",
+        "GC",
+        "wear",
+    ] {
+        assert!(table.contains(part), "no {part:?} in\n{table}");
+    }
+    assert!(std::fs::read_dir(dir.path()).expect("readable").next().is_none(), "it leaves nothing behind");
+}
+
+#[test]
+fn the_summary_has_every_key_and_its_parts_add_up() {
+    let dir = temp();
+    for args in [
+        &["--workload", "random-write", "--requests", "200000"][..],
+        &["--workload", "mixed", "--requests", "50000", "--verify"],
+        &["--device", "gc10", "--requests", "100000", "--workload", "gc10", "--set", "map_cache.bytes=1MiB"],
+    ] {
+        let s = run_json(args, dir.path());
+        KEYS.split_whitespace().for_each(|key| _ = at(&s, key));
+        for op in ["read", "write", "trim", "flush", "all"] {
+            let op = at(at(&s, "host"), op);
+            [
+                "requests",
+                "bytes",
+                "iops",
+                "bw_bytes",
+                "lat_ns.mean",
+                "lat_ns.stddev",
+                "lat_ns.min",
+                "lat_ns.max",
+            ]
+            .iter()
+            .for_each(|key| _ = at(op, key));
+            let percentiles = at(op, "lat_ns.percentile").as_object().expect("an object");
+            let names: Vec<&String> = percentiles.keys().collect();
+            assert_eq!(names, ["50.000000", "90.000000", "95.000000", "99.000000", "99.900000", "99.990000"]);
+        }
+        let parts: f64 =
+            at(&s, "waf_parts").as_object().expect("an object").values().filter_map(Value::as_f64).sum();
+        assert!((parts - number(&s, "waf")).abs() < 1e-9, "{args:?}: {parts} is not {}", number(&s, "waf"));
+        assert_eq!(at(&s, "trace.submitted"), at(&s, "trace.completed"));
+        assert_eq!(at(&s, "complete"), true);
+        assert_eq!(number(&s, "integrity.mismatches"), 0.0);
+        assert!(number(&s, "op_effective_ratio") < number(&s, "op_ratio"));
+        if args.contains(&"--verify") {
+            assert!(number(&s, "integrity.checked_sectors") > 30_000.0);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_only_reads_has_no_waf() {
+    let dir = temp();
+    std::fs::write(dir.path().join("r.csv"), "time_ns,op,offset,bytes\n0,read,0,4096\n5,read,8192,4096\n")
+        .expect("written");
+    let s = run_json(&["--workload", "r.csv"], dir.path());
+    assert_eq!((at(&s, "waf"), at(&s, "waf_steady")), (&Value::Null, &Value::Null));
+    assert_eq!((number(&s, "host.read.requests"), number(&s, "host.unmapped_reads")), (2.0, 2.0));
+}
+
+#[test]
+fn a_run_directory_says_everything_and_can_be_repeated() {
+    let dir = temp();
+    let args = ["run", "--workload", "mixed", "--requests", "20000", "-o", "out", "--io-log"];
+    good(&args, dir.path());
+    let out = dir.path().join("out");
+    for file in [
+        "config.resolved.toml",
+        "manifest.json",
+        "summary.json",
+        "timeseries.parquet",
+        "io.parquet",
+        "latency/read.hlog",
+        "latency/write.hlog",
+    ] {
+        assert!(out.join(file).is_file(), "{file}");
+    }
+    let summary = |dir: &Path| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(dir.join("summary.json")).expect("readable"))
+            .expect("JSON")
+    };
+    let first = summary(&out);
+    // Once more from the resolved configuration, into the same directory.
+    good(
+        &[
+            "run",
+            "--device",
+            "out/config.resolved.toml",
+            "--workload",
+            "mixed",
+            "--requests",
+            "20000",
+            "-o",
+            "again",
+        ],
+        dir.path(),
+    );
+    assert_eq!(first["digest"], summary(&dir.path().join("again"))["digest"]);
+    good(&args, dir.path());
+    let other = run_json(&["--workload", "mixed", "--requests", "20000", "--seed", "2"], dir.path());
+    assert_ne!(first["digest"], other["digest"]);
+    let message = refused(&["run", "-o", "."], dir.path());
+    assert!(message.contains("not a run directory"), "{message}");
+}
+
+#[test]
+fn ways_of_replaying_and_fitting() {
+    let dir = temp();
+    let place = |n: u64| n * (7 << 31) + n % 64 * 16384;
+    let rows: String = (0..2000).map(|n| format!("{},write,{},8192\n", n * 1_000_000, place(n))).collect();
+    std::fs::write(dir.path().join("wide.csv"), format!("time_ns,op,offset,bytes\n{rows}")).expect("written");
+    let wide = ["--workload", "wide.csv"];
+    let with = |extra: &[&str]| run_json(&[&wide[..], extra].concat(), dir.path());
+    let open = with(&[]);
+    assert!(open["notes"].to_string().contains("--fit scale"), "{}", open["notes"]);
+    assert!(number(&open, "simulated_ns") >= 1.999e9);
+    assert!(number(&with(&["--time-scale", "2"]), "simulated_ns") >= 3.998e9);
+    assert!(number(&with(&["--replay", "closed", "--iodepth", "8"]), "simulated_ns") < 1.9e9);
+    assert!(number(&with(&["--replay", "think"]), "simulated_ns") > 1.999e9);
+    assert_eq!(number(&with(&["--requests", "10"]), "host.write.requests"), 10.0);
+    assert_eq!(number(&with(&["--fit", "wrap"]), "host.write.requests"), 2000.0);
+    assert!(
+        refused(&["run", "--workload", "wide.csv", "--fit", "reject"], dir.path()).contains("reaches to")
+    );
+}
+
+#[test]
+fn ageing_and_filling_come_before_the_measured_part() {
+    let dir = temp();
+    let filled = run_json(
+        &["--fill", "0.7", "--valid", "0.5", "--workload", "random-read", "--requests", "1000"],
+        dir.path(),
+    );
+    assert_eq!(number(&filled, "host.read.requests"), 1000.0);
+    let aged = run_json(&["--age-with", "sequential-write", "--requests", "1000"], dir.path());
+    assert_eq!(number(&aged, "prepare.phases"), 1.0);
+    assert_eq!(number(&aged, "host.write.requests"), 1000.0);
+    assert!(number(&aged, "host.partial_updates") > 900.0, "everything was written before");
+}
+
+#[test]
+fn traces_are_described_converted_generated_and_fitted() {
+    let dir = temp();
+    good(&["trace", "generate", "mixed", "--requests", "500", "-o", "a.csv"], dir.path());
+    good(&["trace", "convert", "a.csv", "b.parquet"], dir.path());
+    good(&["trace", "convert", "b.parquet", "c.csv"], dir.path());
+    let read = |name: &str| std::fs::read(dir.path().join(name)).expect("readable");
+    assert_eq!(read("a.csv"), read("c.csv"));
+    assert!(good(&["trace", "info", "b.parquet"], dir.path()).contains("unaligned writes"));
+    let info: Value =
+        serde_json::from_str(&good(&["trace", "info", "a.csv", "--json"], dir.path())).expect("JSON");
+    assert!(info["requests"].as_u64().expect("a count") > 500);
+    assert!(good(&["trace", "info", "prxy", "--requests", "5000"], dir.path()).contains("published"));
+    assert_eq!(good(&["trace", "head", "a.csv", "-n", "3"], dir.path()).lines().count(), 4);
+    good(&["trace", "fit", "a.csv", "-o", "twin.toml"], dir.path());
+    good(&["run", "--workload", "twin.toml", "--requests", "1000"], dir.path());
+    std::fs::write(
+        dir.path().join("j.fio"),
+        "[a]\nrw=randwrite\nbs=4k\nsize=64m\niodepth=4\nnumber_ios=1000\n",
+    )
+    .expect("written");
+    assert_eq!(number(&run_json(&["--workload", "j.fio"], dir.path()), "host.write.requests"), 1000.0);
+}
+
+#[test]
+fn lists_name_what_there_is() {
+    let dir = temp();
+    assert!(good(&["presets"], dir.path()).contains("modern-tlc-16tb"));
+    assert!(good(&["schemes"], dir.path()).contains("cost-benefit"));
+    assert!(good(&["workloads"], dir.path()).contains("random-write"));
+    assert!(good(&["validate", "papa-tlc"], dir.path()).contains("raw 103079215104 bytes"));
+    let schema: Value = serde_json::from_str(&good(&["schema"], dir.path())).expect("JSON");
+    assert!(schema["properties"]["geometry"].is_object());
+    let preset = good(&["validate", "demo"], dir.path());
+    std::fs::write(dir.path().join("d.toml"), preset).expect("written");
+    good(&["run", "--device", "d.toml", "--requests", "1000", "--scheme", "fifo"], dir.path());
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_reports_what_it_has() {
+    let dir = temp();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandle"))
+        .args(["run", "--requests", "1000000000", "-o", "out"])
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    while !dir.path().join("out").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("sent").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+    let summary = std::fs::read_to_string(dir.path().join("out/summary.json")).expect("a partial report");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!(at(&summary, "complete"), false);
+    assert_eq!(at(&summary, "trace.submitted"), at(&summary, "trace.completed"));
+}
+
+#[test]
+fn a_line_format_of_ones_own() {
+    let dir = temp();
+    std::fs::write(dir.path().join("odd.txt"), "0.5;W;8;16\n0.7;W;64;8\n").expect("written");
+    let regex = r"^(?<time>[0-9.]+);(?<op>.);(?<offset>\d+);(?<bytes>\d+)$";
+    let units = ["--offset-unit", "512", "--size-unit", "512"];
+    let s = run_json(&[&["--workload", "odd.txt", "--regex", regex][..], &units].concat(), dir.path());
+    assert_eq!(number(&s, "host.write.bytes"), 24.0 * 512.0);
+}
+
+#[test]
+fn bad_input_is_one_clear_message() {
+    let dir = temp();
+    let write = |name: &str, content: &[u8]| std::fs::write(dir.path().join(name), content).expect("written");
+    let demo = good(&["validate", "demo"], dir.path());
+    write("unknown.toml", demo.replace("endurance", "endurence").as_bytes());
+    write("type.toml", demo.replace("channels = 4", "channels = \"four\"").as_bytes());
+    write("range.toml", demo.replace("channels = 4", "channels = 400").as_bytes());
+    write("large.toml", demo.replace("op_ratio = 0.2", "op_ratio = 0.0").as_bytes());
+    write("empty.csv", b"");
+    write("header.csv", b"time_ns,op,offset,bytes\n");
+    write(
+        "garbage.bin",
+        &(0..5000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect::<Vec<_>>(),
+    );
+    write("broken.csv", b"time_ns,op,offset,bytes\n0,write,0,4096\n1,write,zero,4096\n");
+    write("job.fio", b"[a]\nrw=randwrite\nioengine_magic=1\n");
+    write("notfit.toml", b"a = 1\n");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--device", "unknown.toml"], &["unknown.toml:", "endurence", "did you mean \"endurance\""]),
+        (&["--device", "type.toml"], &["type.toml:", "geometry.channels = \"four\"", "whole number"]),
+        (&["--device", "range.toml"], &["range.toml:", "geometry.channels = 400", "1 to 256"]),
+        (&["--device", "large.toml"], &["large.toml:", "op_ratio", "at least 0."]),
+        (&["--device", "missing.toml"], &["missing.toml", "no such"]),
+        (&["--device", "dem0"], &["did you mean \"demo\"", "papa-tlc"]),
+        (&["--device", "garbage.bin"], &["garbage.bin"]),
+        (&["--set", "gc.soft=2"], &["--set gc.soft=2", "0 to 0.9"]),
+        (&["--set", "gc.sof=0.1"], &["did you mean \"soft\""]),
+        (&["--scheme", "lru+fifo"], &["both answer scheme.buffer"]),
+        (&["--scheme", "lur"], &["did you mean \"lru\""]),
+        (&["--workload", "random-wirte"], &["random-write"]),
+        (&["--workload", "missing.csv"], &["missing.csv", "no such file"]),
+        (&["--workload", "."], &["directory"]),
+        (&["--workload", "empty.csv"], &["empty"]),
+        (&["--workload", "header.csv"], &["no requests"]),
+        (&["--workload", "garbage.bin"], &["garbage.bin", "format"]),
+        (&["--workload", "broken.csv"], &["broken.csv:3", "zero"]),
+        (&["--workload", "broken.csv", "--format", "msr"], &["broken.csv:1"]),
+        (&["--workload", "broken.csv", "--format", "mrs"], &["unknown trace format"]),
+        (&["--workload", "job.fio"], &["job.fio:3", "ioengine_magic"]),
+        (&["--workload", "notfit.toml"], &["not a fitted trace"]),
+        (&["--time-scale", "0"], &["--time-scale"]),
+        (&["--time-scale", "2"], &["closed replay"]),
+        (&["--iodepth", "0"], &["1 to 65536"]),
+        (&["--requests", "0"], &["--requests"]),
+        (&["--fill", "1.5"], &["precondition.used=1.5", "0 to 1"]),
+        (&["--valid", "0.5"], &["precondition.valid"]),
+        (&["--io-log"], &["-o DIR"]),
+        (&["--volume", "7"], &["--volume is for trace files"]),
+        (&["--device", "modern-tlc-16tb", "--verify"], &["--verify"]),
+        (&["--age-with", "nothing"], &["nothing"]),
+    ];
+    for (args, parts) in cases {
+        let message = refused(&[&["run"][..], args].concat(), dir.path());
+        for part in *parts {
+            assert!(message.contains(part), "{args:?}: no {part:?} in {message}");
+        }
+        assert!(message.lines().count() < 30, "{args:?}: {message}");
+    }
+    assert_eq!(nandle(&["runn"], dir.path()).status.code(), Some(2));
+    assert_eq!(nandle(&[], dir.path()).status.code(), Some(2));
+}
+
+#[test]
+fn every_preset_runs() {
+    let dir = temp();
+    for line in good(&["presets"], dir.path()).lines().take_while(|l| !l.is_empty()) {
+        let name = line.split_whitespace().next().expect("a name");
+        let s = run_json(&["--device", name, "--requests", "100"], dir.path());
+        assert_eq!(number(&s, "host.write.requests"), 100.0, "{name}");
+        assert_eq!(at(&s, "device"), name);
+    }
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Goal: the tests can fail.
+
+Method: each deliberate breakage below is applied to a copy of the sources, and the named net must
+catch it. A mutant that survives is a hole in the net; one that no longer applies needs a new form.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# (what breaks, file, text, replacement, test that must fail)
+MUTANTS = [
+    ("an overwritten page may be erased before its successor is on flash",
+     "crates/ssd/src/flash.rs", "self.nand.supersede(old, op);\n            self.fragments.set_single",
+     "self.fragments.set_single", "oracle"),
+    ("a collected page may be erased before its copy is on flash",
+     "crates/ssd/src/flash.rs",
+     "to, u32::from(start), u32::from(len));\n            self.nand.supersede(ppn, op);",
+     "to, u32::from(start), u32::from(len));", "oracle"),
+    ("a flush does not record trims",
+     "crates/ssd/src/ssd.rs", "if !self.flash.log_is_clean() {", "if false {", "oracle"),
+    ("a block is erased before its trims are recorded",
+     "crates/ssd/src/flash.rs", "if self.blocks.is_trimmed(block) {", "if false {", "oracle"),
+    ("recovery forgets the order of programs",
+     "crates/ssd/src/recovery.rs", "found.sort_by_key(|&(seq, _)| seq);", "", "oracle"),
+    ("a flush does not drain the buffer",
+     "crates/ssd/src/ssd.rs", "while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {", "while false {",
+     "oracle"),
+    ("a partial update forgets what it leaves standing",
+     "crates/ssd/src/mapping/page.rs", "flash.carry(lpn, keep, ppn, 0);", "", "oracle"),
+    ("an RMW does not wait for its read",
+     "crates/ssd/src/mapping/page.rs", "after.extend(reads.iter().map(|&(_, op)| op));", "", "closed_forms"),
+    ("greedy takes the newest of equal blocks",
+     "crates/ssd/src/victim/greedy.rs", "from.buckets().next()", "from.buckets().last()", "closed_forms"),
+    ("the channel serves the newest first",
+     "crates/nand/src/schedule.rs", "channel.waiting.pop_front()", "channel.waiting.pop_back()", "golden"),
+    ("a die forgets the transfer out",
+     "crates/nand/src/schedule.rs", "let duration = self.channel_time(op);\n            self.want_channel",
+     "let duration = 0;\n            self.want_channel", "closed_forms"),
+    ("the oracle's own check is off",
+     "crates/lab/src/oracle.rs", "self.checked += 1;", "return;", "oracle"),
+]
+
+
+def main() -> int:
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "nandle"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("target", ".git", "runs"))
+        for name, file, text, replacement, test in MUTANTS:
+            path = copy / file
+            source = path.read_text()
+            if source.count(text) < 1:
+                survivors.append(f"{name}: no longer applies to {file}")
+                continue
+            path.write_text(source.replace(text, replacement, 1))
+            run = subprocess.run(
+                ["cargo", "test", "--quiet", "--test", test, "--target-dir", str(ROOT / "target/mutants")],
+                cwd=copy, capture_output=True, text=True, check=False)
+            caught = run.returncode != 0 and "test result: FAILED" in run.stdout
+            print(f"{'caught' if caught else 'SURVIVED'}  {test:13} {name}", flush=True)
+            if not caught:
+                survivors.append(name)
+            path.write_text(source)
+    for survivor in survivors:
+        print(f"not caught: {survivor}", file=sys.stderr)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

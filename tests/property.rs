@@ -1,0 +1,179 @@
+//! Goal: no sequence of requests on any small device returns anything but the last write, survives
+//! a power cut with anything older than what was flushed, or leaves map and blocks in disagreement.
+//! Method: proptest draws device and requests, and shrinks what fails to the shortest sequence.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nandle_lab::oracle::{Oracle, UNIT};
+use nandle_ssd::buffer::BufferKind;
+use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
+use nandle_ssd::victim::VictimKind;
+use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
+use proptest::prelude::*;
+
+#[allow(dead_code)]
+#[path = "devices/mod.rs"]
+mod devices;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Kind, place and length as fractions of the device and of four pages, FUA.
+    Request(Op, u16, u16, bool),
+    /// Let this many events happen.
+    Events(u8),
+    /// Let time pass.
+    Wait(u32),
+    Cut,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let op = prop_oneof![
+        3 => Just(Op::Read),
+        9 => Just(Op::Write),
+        2 => Just(Op::Trim),
+        1 => Just(Op::Flush),
+    ];
+    prop_oneof![
+        20 => (op, any::<u16>(), any::<u16>(), prop::bool::weighted(0.1)).prop_map(|(o, p, l, f)| Step::Request(o, p, l, f)),
+        6 => any::<u8>().prop_map(Step::Events),
+        2 => (0..3_000_000_u32).prop_map(Step::Wait),
+        1 => Just(Step::Cut),
+    ]
+}
+
+prop_compose! {
+    fn device()(
+        planes in 1..3_u32, dies in 1..3_u32, sectors in prop::sample::select(vec![1_u32, 2, 4, 8, 13, 64]),
+        pages in 3..9_u32, blocks in 10..14_u32,
+        cell in prop::sample::select(vec![CellKind::Slc, CellKind::Mlc, CellKind::Tlc, CellKind::Qlc]),
+        relaxed in any::<bool>(),
+        buffer in prop::sample::select(vec![0_u64, 1, 3, 9]), fifo in any::<bool>(),
+        cache in prop::bool::weighted(0.3),
+        victim in prop::sample::select(vec![VictimKind::Greedy, VictimKind::CostBenefit, VictimKind::DChoices, VictimKind::Fifo]),
+        scheduler in prop::sample::select(vec![Scheduler::Fifo, Scheduler::ReadFirst, Scheduler::HostOverGc, Scheduler::Priority]),
+        suspend in prop::sample::select(vec![Suspend::None, Suspend::Erase, Suspend::ProgramErase]),
+        dynamic in any::<bool>(), multi_plane in any::<bool>(), copyback in any::<bool>(),
+        copies in 1..5_u32, dram in 0..2_000_u64, wear in prop::bool::weighted(0.3),
+    ) -> DeviceConfig {
+        let mut c = devices::base();
+        c.geometry.channels = 1;
+        c.geometry.dies_per_chip = dies;
+        c.geometry.planes_per_die = planes;
+        c.geometry.page_bytes = 512 * sectors;
+        c.geometry.pages_per_block = pages;
+        c.geometry.blocks_per_plane = blocks;
+        c.cell.kind = cell;
+        c.cell.program_order = if relaxed { ProgramOrder::Relaxed } else { ProgramOrder::Strict };
+        c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes);
+        c.scheme.buffer = if fifo && buffer > 0 { BufferKind::Fifo } else { BufferKind::Lru };
+        c.map_cache.bytes = if cache { 2 * u64::from(c.geometry.page_bytes) } else { 0 };
+        c.gc.victim = victim;
+        c.gc.copies_in_flight = copies;
+        c.timing.scheduler = scheduler;
+        c.timing.suspend = suspend;
+        c.timing.multi_plane = multi_plane;
+        c.timing.copyback = copyback;
+        c.timing.dram_ns = dram;
+        if dynamic {
+            c.scheme.striping = "dynamic".into();
+        }
+        c.wear.static_gap = if wear { 2 } else { 0 };
+        // As full as the device may be: the error names the least spare that works.
+        c.op_ratio = 0.0;
+        while let Err(e) = c.validate() {
+            match e.expected.strip_prefix("at least ").and_then(|s| s.split(':').next()) {
+                Some(least) => c.op_ratio = least.parse().expect("the error names a number"),
+                None => c.geometry.blocks_per_plane += 2, // even the reserve did not fit
+            }
+        }
+        c
+    }
+}
+
+/// Runs in which garbage was collected.
+static COLLECTED: AtomicU64 = AtomicU64::new(0);
+
+fn drain(done: &mut Vec<Completion>, oracle: &mut Oracle) {
+    done.drain(..).for_each(|c| oracle.completed(&c));
+}
+
+fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut ssd = Ssd::new(config, UNIT, 1).expect("a valid device");
+    let sectors = ssd.layout().logical_sectors;
+    let mut oracle = Oracle::new(sectors);
+    let mut done = vec![];
+    let most = u64::from(config.geometry.sectors_per_page()) * 4;
+    for (id, step) in steps.iter().enumerate() {
+        match *step {
+            Step::Request(op, place, length, fua) => {
+                let length = (1 + u64::from(length) * most / 65_536).min(sectors);
+                let lsn = (u64::from(place) * sectors / 65_536).min(sectors - length);
+                let data = if op == Op::Write { oracle.contents(lsn, length) } else { vec![] };
+                let length = if op == Op::Flush { 0 } else { length };
+                let command =
+                    Command { id: id as u64, op, lsn, sectors: length, fua, stream: 0, data: &data };
+                oracle.submitted(&command);
+                let now = ssd.now();
+                ssd.submit(now, &command);
+            }
+            Step::Events(n) => {
+                for _ in 0..n {
+                    if let Some(next) = ssd.next_event() {
+                        ssd.advance(next, &mut done);
+                        drain(&mut done, &mut oracle);
+                    }
+                }
+            }
+            Step::Wait(ns) => {
+                let to = ssd.now() + u64::from(ns);
+                ssd.advance(to, &mut done);
+                drain(&mut done, &mut oracle);
+            }
+            Step::Cut => {
+                ssd = Ssd::power_on(config, ssd.cut_power(), 1).expect("a valid device");
+                ssd.check();
+                oracle.power_cut(&read_all(&mut ssd));
+            }
+        }
+    }
+    while ssd.outstanding() > 0 {
+        let next = ssd.next_event();
+        prop_assert!(next.is_some(), "the device is stuck");
+        ssd.advance(next.unwrap_or_default(), &mut done);
+        drain(&mut done, &mut oracle);
+    }
+    ssd.check();
+    let all = read_all(&mut ssd);
+    prop_assert_eq!(all.len() as u64, sectors * UNIT as u64);
+    prop_assert!(oracle.mismatches == 0, "{:?}", oracle.first);
+    COLLECTED.fetch_add(u64::from(ssd.stats().gc_invocations > 0), Ordering::Relaxed);
+    Ok(())
+}
+
+fn read_all(ssd: &mut Ssd) -> Vec<u8> {
+    let sectors = ssd.layout().logical_sectors;
+    let command = Command { id: u64::MAX, op: Op::Read, lsn: 0, sectors, fua: false, stream: 0, data: &[] };
+    let now = ssd.now();
+    ssd.submit(now, &command);
+    let mut done = vec![];
+    while !done.iter().any(|c: &Completion| c.id == u64::MAX) {
+        let next = ssd.next_event().expect("a read is under way");
+        ssd.advance(next, &mut done);
+    }
+    done.into_iter().find(|c| c.id == u64::MAX).map(|c| c.data).unwrap_or_default()
+}
+
+#[test]
+fn the_oracle_agrees() {
+    let config = ProptestConfig { max_shrink_iters: 4_000, ..ProptestConfig::with_cases(cases()) };
+    proptest!(config, |(config in device(), steps in prop::collection::vec(step(), 1..600))| {
+        run(&config, &steps)?;
+    });
+    let collected = COLLECTED.load(Ordering::Relaxed);
+    assert!(collected * 3 > u64::from(cases()), "garbage was collected in {collected} cases only");
+}
+
+/// Enough to find what is there in seconds; `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
+}

@@ -1,0 +1,100 @@
+//! Goal: the structure stays what ARCHITECTURE.md says.
+//! Method: ordinary tests that read the sources.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn rust_files(folder: &str) -> Vec<PathBuf> {
+    let mut found = vec![];
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path.file_name().is_some_and(|n| n != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let may = [
+        ("random", vec![]),
+        ("nand", vec!["nandle-random"]),
+        ("ssd", vec!["nandle-random", "nandle-nand"]),
+        ("trace", vec!["nandle-random"]),
+        ("lab", vec!["nandle-random", "nandle-ssd", "nandle-trace"]),
+    ];
+    for (name, allowed) in may {
+        for line in read(format!("crates/{name}/Cargo.toml")).lines() {
+            let ours = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if ours.starts_with("nandle-") {
+                assert!(allowed.contains(&ours), "crates/{name} must not depend on {ours}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_drive_has_no_clock_thread_or_unordered_map() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        for word in ["std::time", "std::thread", "std::fs", "HashMap", "HashSet", "unsafe {"] {
+            assert!(!text.contains(word), "{}: {word}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_policy_file_is_registered() {
+    for folder in ["buffer", "mapping", "allocation", "streams", "victim", "striping", "map_cache"] {
+        let module = read(format!("crates/ssd/src/{folder}/mod.rs"));
+        for file in rust_files(&format!("crates/ssd/src/{folder}")) {
+            let name = file.file_stem().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+            if name != "mod" && file.parent().is_some_and(|p| p.ends_with(folder)) {
+                assert!(
+                    module.contains(&format!("mod {name};")),
+                    "{folder}/{name}.rs is not part of its folder"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        assert!(text.starts_with("//!"), "{} has no module documentation", file.display());
+    }
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        for part in read(document).split('`').skip(1).step_by(2) {
+            let looks_like_a_path =
+                part.contains('/') && part.ends_with(".rs") | part.ends_with(".py") | part.ends_with(".txt");
+            if looks_like_a_path && !part.contains(' ') {
+                let there = [
+                    part.to_owned(),
+                    format!("crates/{part}"),
+                    format!("crates/{}", part.replacen('/', "/src/", 1)),
+                ];
+                assert!(there.iter().any(|p| root().join(p).exists()), "{document} names {part}");
+            }
+        }
+    }
+}
