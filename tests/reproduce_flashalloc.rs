@@ -15,7 +15,7 @@ fn cosmos() -> nandle_ssd::DeviceConfig {
 #[test]
 fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc]
-        .map(|policy| run("fio-2m-8", &drive(cosmos(), 16, policy), 1).expect("it runs"));
+        .map(|policy| run("fio-2m-8", &drive(cosmos(), 8, policy), 1).expect("it runs"));
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());
     assert!(ours.waf() < 1.1, "{:?}", ours);
     assert!(ours.throughput() > 1.3 * vanilla.throughput());

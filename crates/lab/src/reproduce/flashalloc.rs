@@ -232,9 +232,12 @@ impl<'a> Replayer<'a> {
     }
 }
 
-/// The paper's drive, with its blocks cut down to one in `scale`.
+/// The paper's drive under a policy, with one chip in `scale` (1, 2, 4, 8 or 16): what collection keeps
+/// of each plane stays the same share of it.
 pub fn drive(mut config: DeviceConfig, scale: u32, policy: StreamsKind) -> DeviceConfig {
-    config.geometry.blocks_per_plane /= scale;
+    let chips = (config.geometry.chips_per_channel * config.geometry.channels / scale).max(1);
+    config.geometry.channels = config.geometry.channels.min(chips);
+    config.geometry.chips_per_channel = chips / config.geometry.channels;
     config.scheme.streams = policy;
     config.streams.count = 8;
     config
