@@ -16,7 +16,7 @@ fn reads_return_the_last_write() {
         assert_eq!(oracle.mismatches, 0, "{name}: {:?}", oracle.first);
         assert!(oracle.checked > 5_000, "{name}: only {} sectors were checked", oracle.checked);
         assert!(ssd.stats().gc_invocations > 50, "{name}: hardly any garbage collection");
-        println!("{name}: {} sectors, {:?}", oracle.checked, ssd.stats());
+        println!("{name}: {} sectors, {:016x}, {:?}", oracle.checked, ssd.digest(), ssd.stats());
     }
 }
 

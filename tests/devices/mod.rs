@@ -49,6 +49,7 @@ pub fn base() -> DeviceConfig {
         gc: GcConfig::default(),
         wear: WearConfig::default(),
         queue: QueueConfig::default(),
+        streams: Default::default(),
         scheme: Default::default(),
         precondition: Default::default(),
     }

@@ -110,6 +110,7 @@ impl Oracle {
                 s.newest = self.stamp;
                 s.trimmed = self.stamp;
             }),
+            Op::FlashAlloc | Op::FlashFree => {}
             Op::Flush => pending.covers = std::mem::take(&mut self.unflushed),
         }
         self.pending.insert(command.id, pending);
@@ -137,6 +138,7 @@ impl Oracle {
                 }
                 self.unflushed.push((pending.lsn, pending.sectors, pending.stamp));
             }
+            Op::FlashAlloc | Op::FlashFree => {}
             Op::Flush => {
                 for (lsn, sectors, stamp) in pending.covers {
                     for s in &mut self.sectors[lsn as usize..(lsn + sectors) as usize] {

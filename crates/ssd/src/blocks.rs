@@ -40,6 +40,8 @@ struct Info {
     younger: u32,
     /// Place in the plane's dense list of closed blocks.
     place: u32,
+    /// The object that the block is dedicated to; [`NONE`] = a normal block.
+    object: u32,
     state: State,
     /// Pages of it were trimmed since the metadata log was last written.
     trimmed: bool,
@@ -70,7 +72,10 @@ struct Plane {
 pub struct Blocks {
     geometry: Geometry,
     info: Vec<Info>,
+    /// Normal blocks of each plane, then (once there are any) blocks of objects of each plane.
     planes: Vec<Plane>,
+    /// Blocks of objects that are full and without live data, to be erased.
+    emptied: Vec<Block>,
     /// Bit per page: holds live data.
     live: Vec<u64>,
     words_per_block: usize,
@@ -93,6 +98,7 @@ impl Blocks {
             older: NONE,
             younger: NONE,
             place: NONE,
+            object: NONE,
             state: State::Bad,
             trimmed: false,
             listed: false,
@@ -111,7 +117,8 @@ impl Blocks {
         };
         Self {
             info: vec![info; geometry.block_slots()],
-            planes: vec![plane; geometry.planes() as usize],
+            planes: vec![plane; 2 * geometry.planes() as usize],
+            emptied: Vec::new(),
             live: vec![0; geometry.block_slots() * words_per_block],
             words_per_block,
             extra: None,
@@ -154,6 +161,7 @@ impl Blocks {
         }
         info.state = State::Free;
         info.trimmed = false;
+        info.object = NONE;
         let key = if self.by_wear { u64::from(erases) } else { self.freed };
         self.freed += 1;
         self.planes[plane].free.insert((key, block));
@@ -177,9 +185,42 @@ impl Blocks {
         Some(block)
     }
 
+    /// Dedicates an open block to an object: from now on it is not a normal block.
+    pub(crate) fn dedicate(&mut self, block: Block, object: u16) {
+        debug_assert_eq!(self.state(block), State::Open);
+        self.info[block.0 as usize].object = u32::from(object);
+    }
+    /// The object that `block` is dedicated to, if it is not a normal block.
+    #[inline]
+    pub fn object(&self, block: Block) -> Option<u16> {
+        let object = self.info[block.0 as usize].object;
+        (object != NONE).then_some(object as u16)
+    }
+    /// Returns a dedicated block that was never written.
+    pub(crate) fn give_back(&mut self, block: Block, erases: u32) {
+        debug_assert_eq!(self.state(block), State::Open);
+        self.info[block.0 as usize].state = State::Erasing;
+        self.put_free(block, erases);
+    }
+    /// Blocks of objects that are closed and without live data, in the order in which they became so.
+    pub(crate) fn emptied(&self) -> &[Block] {
+        &self.emptied
+    }
+    pub(crate) fn forget_emptied(&mut self, block: Block) {
+        self.emptied.retain(|&b| b != block);
+    }
+
+    /// The books that a closed block is kept in: its plane's, apart for blocks of objects.
+    #[inline]
+    fn shelf(&self, block: Block) -> usize {
+        let plane = self.geometry.plane_of(block) as usize;
+        let apart = self.info[block.0 as usize].object != NONE;
+        plane + usize::from(apart) * self.geometry.planes() as usize
+    }
+
     /// No page of `block` is left to write.
     pub(crate) fn close(&mut self, block: Block, now: u64) {
-        let plane = self.geometry.plane_of(block) as usize;
+        let plane = self.shelf(block);
         let slot = block.0 as usize;
         debug_assert_eq!(self.info[slot].state, State::Open);
         let youngest = self.planes[plane].youngest;
@@ -195,11 +236,20 @@ impl Blocks {
         self.planes[plane].youngest = block.0;
         self.planes[plane].closed.push(block);
         self.link(block);
+        self.note_emptied(block);
+    }
+
+    #[inline]
+    fn note_emptied(&mut self, block: Block) {
+        let info = &self.info[block.0 as usize];
+        if info.object != NONE && info.valid == 0 {
+            self.emptied.push(block);
+        }
     }
 
     /// Garbage collection takes a closed block out of the candidates.
     pub(crate) fn condemn(&mut self, block: Block) {
-        let plane = self.geometry.plane_of(block) as usize;
+        let plane = self.shelf(block);
         debug_assert_eq!(self.state(block), State::Closed);
         self.unlink(block);
         let Info { place, older, younger, .. } = self.info[block.0 as usize];
@@ -231,7 +281,8 @@ impl Blocks {
     }
 
     fn link(&mut self, block: Block) {
-        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        let shelf = self.shelf(block);
+        let plane = &mut self.planes[shelf];
         let valid = self.info[block.0 as usize].valid as usize;
         let tail = plane.tails[valid];
         (self.info[block.0 as usize].prev, self.info[block.0 as usize].next) = (tail, NONE);
@@ -245,7 +296,8 @@ impl Blocks {
     }
 
     fn unlink(&mut self, block: Block) {
-        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        let shelf = self.shelf(block);
+        let plane = &mut self.planes[shelf];
         let Info { valid, prev, next, .. } = self.info[block.0 as usize];
         let valid = valid as usize;
         match prev {
@@ -305,6 +357,7 @@ impl Blocks {
         info.last_invalidated = now;
         if closed {
             self.link(block);
+            self.note_emptied(block);
         } else if self.info[block.0 as usize].listed {
             let dead = self.info[block.0 as usize].dead + 1;
             self.unlist_begun(block);
@@ -418,9 +471,13 @@ impl Blocks {
         self.info[block.0 as usize].trimmed
     }
 
-    /// The closed blocks of `plane`, as victim policies see them.
+    /// The closed normal blocks of `plane`, as victim policies see them.
     pub fn candidates(&self, plane: u32) -> Candidates<'_> {
         Candidates { blocks: self, plane: &self.planes[plane as usize] }
+    }
+    /// The closed blocks of `plane` that are dedicated to objects.
+    pub fn dedicated(&self, plane: u32) -> Candidates<'_> {
+        Candidates { blocks: self, plane: &self.planes[(self.geometry.planes() + plane) as usize] }
     }
 
     /// All good blocks with their states.
@@ -433,7 +490,9 @@ impl Blocks {
     /// # Panics
     /// If one does not.
     pub fn check(&self) {
-        for (number, plane) in self.planes.iter().enumerate() {
+        for number in 0..self.geometry.planes() as usize {
+            let (plane, apart) =
+                (&self.planes[number], &self.planes[number + self.geometry.planes() as usize]);
             let mut counts = [0_u32; 6];
             for block in self.geometry.blocks_of(number as u32) {
                 let bits: u32 = (0..self.words_per_block)
@@ -443,27 +502,36 @@ impl Blocks {
                 counts[self.state(block) as usize] += 1;
             }
             assert_eq!(counts[State::Free as usize], plane.free.len() as u32);
-            assert_eq!(counts[State::Closed as usize], plane.closed.len() as u32);
+            assert_eq!(counts[State::Closed as usize], (plane.closed.len() + apart.closed.len()) as u32);
             assert_eq!(counts[State::Bad as usize], self.geometry.blocks_per_plane - plane.good);
-            let from = self.candidates(number as u32);
-            let by_age: Vec<_> = from.by_age().collect();
-            assert_eq!(by_age.len(), plane.closed.len());
-            let mut in_buckets = 0;
-            for valid in 0..=self.geometry.pages_per_block {
-                let mut block = plane.heads[valid as usize];
-                assert_eq!(plane.filled[valid as usize / 64] >> (valid % 64) & 1 == 1, block != NONE);
-                while block != NONE {
-                    assert_eq!(self.info[block as usize].valid, valid);
-                    in_buckets += 1;
-                    block = self.info[block as usize].next;
-                }
+            self.check_shelf(&self.candidates(number as u32), false);
+            self.check_shelf(&self.dedicated(number as u32), true);
+        }
+    }
+
+    fn check_shelf(&self, from: &Candidates<'_>, of_objects: bool) {
+        let plane = from.plane;
+        assert_eq!(from.by_age().count(), plane.closed.len());
+        assert!(plane.closed.iter().all(|&block| self.object(block).is_some() == of_objects));
+        let mut in_buckets = 0;
+        for valid in 0..=self.geometry.pages_per_block {
+            let mut block = plane.heads[valid as usize];
+            assert_eq!(plane.filled[valid as usize / 64] >> (valid % 64) & 1 == 1, block != NONE);
+            while block != NONE {
+                assert_eq!(self.info[block as usize].valid, valid);
+                in_buckets += 1;
+                block = self.info[block as usize].next;
             }
-            assert_eq!(in_buckets, plane.closed.len());
+        }
+        assert_eq!(in_buckets, plane.closed.len());
+        if of_objects {
+            let empty = plane.closed.iter().filter(|&&block| self.valid(block) == 0);
+            assert!(empty.clone().all(|block| self.emptied.contains(block)), "an empty block is forgotten");
         }
     }
 }
 
-/// The closed blocks of one plane.
+/// Closed blocks of one plane: the normal ones, or those of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     blocks: &'a Blocks,

@@ -13,7 +13,7 @@ use crate::mapping::compaction::{CompactedConfig, Packing};
 use crate::mapping::mrsm::MrsmConfig;
 use crate::mapping::multi_version::MultiVersionConfig;
 use crate::pacing::PacingKind;
-use crate::streams::StreamsKind;
+use crate::streams::{StreamsConfig, StreamsKind};
 use crate::victim::VictimKind;
 
 /// A device: flash, firmware and scheme.
@@ -53,6 +53,9 @@ pub struct DeviceConfig {
     /// Policies.
     #[serde(default)]
     pub scheme: SchemeConfig,
+    /// Settings of the stream policies.
+    #[serde(default)]
+    pub streams: StreamsConfig,
     /// State before the first request.
     #[serde(default)]
     pub precondition: Precondition,
@@ -399,6 +402,13 @@ impl DeviceConfig {
             }
         }
         let away = matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm);
+        if self.scheme.streams != StreamsKind::ByTime && self.scheme.allocation != AllocationKind::Strict {
+            return Err(ConfigError::new(
+                "scheme.allocation",
+                self.scheme.allocation.name(),
+                "strict with streams other than by-time: their blocks are written in shadow order",
+            ));
+        }
         if away && self.scheme.allocation != AllocationKind::Strict {
             return Err(ConfigError::new(
                 "scheme.allocation",
@@ -424,7 +434,8 @@ impl DeviceConfig {
         // Collection makes room for all that placing one write may program.
         let at_once = self.scheme.mapping.pages_at_once().div_ceil(g.pages_per_block);
         let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
-        let open_blocks = self.scheme.streams.host_streams() + 1;
+        self.streams.validate(g.sector_bytes)?;
+        let open_blocks = self.scheme.streams.host_streams(&self.streams) + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
         let (entries_per_map_page, table_pages) = crate::map_cache::table::shape(self, logical_pages);

@@ -13,10 +13,10 @@ use crate::blocks::Blocks;
 use crate::config::{DeviceConfig, Layout};
 use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::gc::Job;
-use crate::log::{MetaLog, RECORD_BYTES, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
+use crate::log::{MetaLog, RECORD_BYTES, Record, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
 use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
-use crate::streams::Streams;
+use crate::streams::{StreamCount, Streams};
 use crate::striping::Striping;
 
 const NONE: u32 = u32::MAX;
@@ -130,7 +130,7 @@ impl Flash {
             allocation: Allocation::new(
                 config.scheme.allocation,
                 nand.array(),
-                config.scheme.streams.host_streams(),
+                config.scheme.streams.host_streams(&config.streams),
                 layout.hard_blocks,
                 seed,
             ),
@@ -141,7 +141,7 @@ impl Flash {
             stats: Stats::default(),
             draw: Stream::new(seed, "gc victim"),
             striping: Striping::new(&config.scheme.striping, g).expect("validated"),
-            streams: Streams::new(config.scheme.streams),
+            streams: Streams::new(config.scheme.streams, &config.streams, nand.array(), layout.logical_pages),
             info: Vec::new(),
             epochs: std::iter::once(0).collect(),
             first_epoch: 0,
@@ -175,6 +175,10 @@ impl Flash {
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
+    /// FDP's handles, if that is the stream policy.
+    pub fn fdp(&self) -> Option<&crate::streams::fdp::Fdp> {
+        self.streams.fdp()
+    }
     /// Flash operations so far.
     pub fn counters(&self) -> &nandle_nand::Counters {
         self.nand.counters()
@@ -203,7 +207,17 @@ impl Flash {
     /// Pages of `class` that `role` can write in `plane` now.
     #[inline]
     pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
-        self.allocation.room(plane, role, class, self.nand.array(), &self.blocks)
+        let left = match role {
+            Role::Object(_) => 0,
+            Role::Survivor(home) => self.survivor_room(home, plane),
+            _ if self.allocation.chooses_types() => {
+                return self.allocation.room(plane, role, class, self.nand.array(), &self.blocks);
+            }
+            _ => self.allocation.left(plane, role, self.nand.array()),
+        };
+        let reserve = if self.streams.may_use_reserve(role) { 0 } else { self.layout.hard_blocks };
+        let blocks = self.blocks.free(plane).saturating_sub(reserve);
+        left + blocks * self.geometry().pages_per_block
     }
 
     /// A write waits for a page of its class: planes that lack one are collected although others are
@@ -225,21 +239,48 @@ impl Flash {
     /// Whether `pages` writes of `lpn` by `role` find a plane.
     #[inline]
     pub fn has_room(&self, lpn: u32, role: Role, class: PageClass, pages: u32) -> bool {
-        match &self.striping {
-            Striping::Static(order) => self.room(order.plane(lpn), role, class) >= pages,
-            Striping::Dynamic(_) => {
-                (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages)
-            }
+        if let Role::Object(home) = role {
+            // An object at its end goes on in normal blocks.
+            return self.object_takes(lpn, home, pages) || self.has_room(lpn, Role::Host(0), class, pages);
         }
+        let any = || (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages);
+        match &self.striping {
+            Striping::Static(order) => {
+                let home = order.plane(lpn);
+                self.room(home, role, class) >= pages || self.overflows(home) && any()
+            }
+            Striping::Dynamic(_) => any(),
+        }
+    }
+
+    /// Whether writes of `plane` go elsewhere when it has no room: only where objects brought pages of
+    /// other planes, and it cannot make room by itself.
+    #[inline]
+    fn overflows(&self, plane: u32) -> bool {
+        self.streams.flashalloc().is_some_and(|f| f.spread) && self.is_stuck(plane)
     }
 
     /// The plane for the next write of `lpn` by `role`, if one has room.
     #[inline]
     pub fn choose_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
+        if let Role::Object(home) = role {
+            if self.object_takes(lpn, home, 1) {
+                return self.object_plane(home);
+            }
+            return self.choose_plane(lpn, Role::Host(0), class);
+        }
         let mut busy = match &self.striping {
             Striping::Static(order) => {
                 let plane = order.plane(lpn);
-                return (self.room(plane, role, class) > 0).then_some(plane);
+                if self.room(plane, role, class) > 0 {
+                    return Some(plane);
+                } else if !self.overflows(plane) {
+                    return None;
+                }
+                let others = 0..self.geometry().planes();
+                return others
+                    .max_by_key(|&p| self.room(p, role, class))
+                    .filter(|&p| self.room(p, role, class) > 0);
             }
             Striping::Dynamic(busy) => busy.clone(),
         };
@@ -331,15 +372,15 @@ impl Flash {
         let &Page { plane, role, class, kind, extents, cause, owner } = page;
         let mut sectors = 0;
         extents.each(self.spp, |e| sectors += u32::from(e.sectors));
-        let ppn = self
-            .allocation
-            .take(plane, role, class, self.nand.array(), &mut self.blocks, &mut self.stats.allocation)
-            .expect("room was checked");
-        let background = matches!(role, Role::Gc | Role::Wear) && !self.urgent(plane);
+        let (ppn, plane, role) = self.take_page(plane, role, class, extents);
+        let background = self.streams.may_use_reserve(role) && !self.urgent(plane);
         let oob = Oob { kind, stream: class.label(role), extents };
         let op = self.nand.program(ppn, &oob, cause, background, after);
         self.blocks.set_live(ppn);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        if cause != Cause::Gc {
+            self.count_stream(role, if cause == Cause::Host { u64::from(sectors) } else { 0 });
+        }
         let epoch = if cause == Cause::Gc {
             NONE
         } else {
@@ -353,7 +394,59 @@ impl Flash {
         if self.need(plane).is_some() {
             self.gc_look.push(plane);
         }
+        if let Role::Object(_) = role {
+            self.object_wrote(first_page(extents, self.spp));
+        }
         (ppn, op)
+    }
+
+    /// The next page for `role`: its address, plane, and the role that it is written for at last.
+    #[inline]
+    fn take_page(
+        &mut self,
+        plane: u32,
+        role: Role,
+        class: PageClass,
+        extents: Extents<'_>,
+    ) -> (Ppn, u32, Role) {
+        let (plane, role) = match role {
+            Role::Object(home) => {
+                let lpn = first_page(extents, self.spp);
+                if let Some(ppn) = self.take_in_object(lpn, home) {
+                    return (ppn, self.geometry().plane_of(self.geometry().block_of(ppn)), role);
+                }
+                let role = Role::Host(0);
+                let fits = self.room(plane, role, class) > 0;
+                (
+                    if fits { plane } else { self.choose_plane(lpn, role, class).expect("room was checked") },
+                    role,
+                )
+            }
+            Role::Survivor(home) => {
+                return (self.take_for_survivor(home, plane).expect("room was checked"), plane, role);
+            }
+            _ => (plane, role),
+        };
+        let stats = &mut self.stats.allocation;
+        let ppn = self.allocation.take(plane, role, class, self.nand.array(), &mut self.blocks, stats);
+        (ppn.expect("room was checked"), plane, role)
+    }
+
+    /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
+    pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
+        let last = self.config.scheme.streams.host_streams(&self.config.streams) as usize + 1;
+        self.stats.streams.resize(last + 1, StreamCount::default());
+        let slot = match role {
+            Role::Host(stream) => usize::from(stream),
+            Role::Object(_) | Role::Survivor(_) => last - 1,
+            _ => last,
+        };
+        let count = &mut self.stats.streams[slot];
+        count.host_sectors += host;
+        count.media_sectors += u64::from(self.spp);
+        if host > 0 {
+            self.streams.wrote(role);
+        }
     }
 
     /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
@@ -748,6 +841,7 @@ impl Flash {
     pub(crate) fn trim(&mut self, lsn: u64, sectors: u64) {
         let spp = u64::from(self.spp);
         let (first, last) = (lsn / spp, (lsn + sectors - 1) / spp);
+        let emptied = self.blocks.emptied().len();
         for lpn in first..=last {
             if self.fragments.is_unmapped(lpn as u32) {
                 continue;
@@ -760,7 +854,14 @@ impl Flash {
         }
         let seq = self.nand.array_mut().take_seq();
         self.log.trim(TrimRecord { lsn, sectors, seq });
+        self.trim_objects(lsn, sectors);
         self.stats.trim_records += 1;
+        self.stats.block_erases_by_trim += (self.blocks.emptied().len() - emptied) as u64;
+        self.keep_log_short();
+    }
+
+    /// Writes the log when a page of records waits.
+    pub(crate) fn keep_log_short(&mut self) {
         if self.log.pending.len() as u32 >= self.records_per_page() {
             self.write_log(None);
         }
@@ -800,7 +901,7 @@ impl Flash {
     }
 
     /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
-    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<u32>> {
+    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<(u32, Role)>> {
         let class = PageClass::SYSTEM;
         let planes = self.geometry().planes();
         // Consecutive log pages go round the planes.
@@ -812,14 +913,17 @@ impl Flash {
         if usual {
             return Some(None);
         }
-        plane.filter(|&plane| self.room(plane, Role::Gc, class) >= pages).map(Some)
+        // Survivors with blocks of their own may have used the reserve up: any open block serves.
+        let urgent = plane.into_iter().map(|plane| (plane, Role::Gc));
+        let others = (0..if plane.is_some() { planes } else { 0 }).map(|plane| (plane, Role::System));
+        urgent.chain(others).find(|&(plane, role)| self.room(plane, role, class) >= pages).map(Some)
     }
 
-    fn write_log_page(&mut self, place: Option<u32>, bytes: Vec<u8>) -> OpId {
+    fn write_log_page(&mut self, place: Option<(u32, Role)>, bytes: Vec<u8>) -> OpId {
         let number = self.log.next_page;
         self.log.next_page += 1;
         let (plane, role) = match place {
-            Some(plane) => (plane, Role::Gc),
+            Some(place) => place,
             None => {
                 let plane = self.choose_plane(number, Role::System, PageClass::SYSTEM);
                 (plane.expect("room was checked"), Role::System)
@@ -835,13 +939,19 @@ impl Flash {
     fn rewrite_log(&mut self, plane: Option<u32>) -> bool {
         let per_page = self.records_per_page() as usize;
         let windows = self.layout.logical_sectors.div_ceil(sectors_per_bitmap(self.geometry().page_bytes));
-        let least = self.log.range_count().div_ceil(per_page).min(windows as usize + 1);
+        let objects = self.streams.record_count();
+        let least =
+            self.log.range_count().div_ceil(per_page).min(windows as usize + 1) + objects.div_ceil(per_page);
         if self.log.pages.len() < 2 * least.max(1) {
             return false;
         }
         self.prune_log();
-        let pages = self.whole_log();
-        let Some(place) = self.log_place(plane, pages.len() as u32) else { return false };
+        let (mut pages, mut records) = self.whole_log();
+        let count = pages.len() + (records.len() + objects).div_ceil(per_page);
+        let Some(place) = self.log_place(plane, count as u32) else { return false };
+        // Newer than the bitmaps: what was trimmed before it was allocated is not trimmed again.
+        records.extend(self.streams.records_anew(self.nand.array_mut()));
+        pages.extend(write_pages(&records, self.geometry().page_bytes));
         let old = std::mem::take(&mut self.log.pages);
         self.log.pending.clear();
         let programs: Vec<OpId> = pages.into_iter().map(|page| self.write_log_page(place, page)).collect();
@@ -856,7 +966,7 @@ impl Flash {
     }
 
     /// The whole set of trims as pages: records, or a bitmap where there are too many of them.
-    fn whole_log(&mut self) -> Vec<Vec<u8>> {
+    fn whole_log(&mut self) -> (Vec<Vec<u8>>, Vec<Record>) {
         let page_bytes = self.geometry().page_bytes;
         let window = sectors_per_bitmap(page_bytes);
         let per_page = self.records_per_page() as usize;
@@ -872,19 +982,18 @@ impl Flash {
         let (mut pages, mut records) = (vec![], vec![]);
         for (number, ranges) in windows {
             if ranges.len() <= per_page {
-                records.extend(ranges);
+                records.extend(ranges.into_iter().map(Record::Trim));
                 continue;
             }
             // A bitmap is newer than everything in it: sectors that hold newer data, still on its
             // way to flash, keep their own record.
             let (stored, gone): (Vec<_>, Vec<_>) =
                 ranges.into_iter().partition(|r| self.stores_any(r.lsn, r.sectors));
-            records.extend(stored);
+            records.extend(stored.into_iter().map(Record::Trim));
             let seq = self.nand.array_mut().take_seq();
             pages.push(write_bitmap(number * window, &gone, seq, page_bytes));
         }
-        pages.extend(write_pages(&records, page_bytes));
-        pages
+        (pages, records)
     }
 
     fn stores_any(&self, lsn: u64, sectors: u64) -> bool {
@@ -950,15 +1059,23 @@ impl Flash {
     #[inline]
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
-        if !self.nand.programs_pending(block)
-            && self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
-        {
+        let full = self.nand.array().pages_programmed(block) == self.geometry().pages_per_block;
+        if !self.nand.programs_pending(block) && self.may_close(block, full) {
             self.blocks.close(block, self.nand.now());
             self.gc_look.push(self.geometry().plane_of(block));
         } else if self.jobs[self.geometry().plane_of(block) as usize].called {
             // A half-written block without programs under way may be collected.
             self.gc_look.push(self.geometry().plane_of(block));
         }
+    }
+}
+
+/// The logical page that a physical page is written for (the first of several).
+#[inline]
+fn first_page(extents: Extents<'_>, spp: u32) -> u32 {
+    match extents {
+        Extents::Home { lpn, .. } => lpn,
+        Extents::List(list) => (list[0].lsn / u64::from(spp)) as u32,
     }
 }
 

@@ -34,6 +34,10 @@ pub(crate) struct Job {
     erasing: bool,
     /// Moves cold data instead of collecting garbage.
     wear: bool,
+    /// Where the copies go if there is room.
+    role: Option<Role>,
+    /// No victim would gain anything when one was last wanted.
+    stuck: bool,
     /// Next closed block that static wear levelling looks at.
     wear_cursor: usize,
     most_erases: u32,
@@ -44,15 +48,25 @@ pub(crate) struct Job {
 impl Flash {
     /// Looks after every plane in which something changed.
     pub(crate) fn collect(&mut self, mapping: &mut Mapping) {
-        while let Some(plane) = self.gc_look.pop() {
-            self.collect_plane(plane, mapping);
+        if !self.blocks.emptied().is_empty() {
+            self.erase_emptied();
+        }
+        loop {
+            while let Some(plane) = self.gc_look.pop() {
+                self.collect_plane(plane, mapping);
+            }
+            if !self.merge_for_object() {
+                return;
+            }
         }
     }
 
-    /// A write found no room. With dynamic striping pages die in planes that nothing was written to, so
-    /// a plane that had nothing to collect when it was last looked at may have now.
+    /// A write found no room. With dynamic striping, and with objects about, pages die in planes that
+    /// nothing was written to, so a plane that had nothing to collect when it was last looked at may
+    /// have now.
     pub(crate) fn look_everywhere(&mut self) {
-        if matches!(self.striping, Striping::Dynamic(_)) {
+        let objects = self.streams.flashalloc().is_some_and(|f| f.spread);
+        if objects || matches!(self.striping, Striping::Dynamic(_)) {
             self.gc_look.extend(0..self.geometry().planes());
         }
     }
@@ -60,11 +74,17 @@ impl Flash {
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
         if self.jobs[slot].victim.is_none() {
-            let Some(need) = self.need(plane) else { return };
-            let Some(block) = self.choose_victim(plane, need) else { return };
+            let need = self.need(plane);
+            let victim = need.and_then(|need| self.choose_victim(plane, need));
+            let stuck = need.is_some() && victim.is_none();
+            // What waits for this plane may go elsewhere.
+            let elsewhere = self.streams.flashalloc().is_some_and(|f| f.spread);
+            self.progress |= stuck && !self.jobs[slot].stuck && elsewhere;
+            self.jobs[slot].stuck = stuck;
+            let (Some(need), Some(block)) = (need, victim) else { return };
             self.stats.allocation.emergency_gcs += u64::from(need == Need::PageType);
             self.stats.allocation.proactive_gcs += u64::from(need == Need::PageTypeSoon);
-            self.start(plane, block, false);
+            self.start(plane, block, false, None);
         }
         let Some(block) = self.jobs[slot].victim else { return };
         if self.jobs[slot].erasing {
@@ -78,11 +98,14 @@ impl Flash {
             };
             let ppn = self.geometry().ppn(block, page);
             let wear = self.jobs[slot].wear;
-            let Some(role) = self.copy_role(plane, wear) else { return };
+            let Some(role) = self.copy_role(plane) else { return };
+            let from = Role::from_number(self.array().oob(ppn).stream);
             self.stats.gc_moved_pages += 1;
             self.stats.wear_moved_pages += u64::from(wear);
             self.jobs[slot].cursor = page;
-            self.jobs[slot].copies += mapping.relocate(self, ppn, plane, role);
+            let copies = mapping.relocate(self, ppn, plane, role);
+            (0..copies).for_each(|_| self.count_stream(from, 0));
+            self.jobs[slot].copies += copies;
         }
     }
 
@@ -102,11 +125,28 @@ impl Flash {
 
     /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
     /// what was kept for it: then any open block of the plane serves.
-    fn copy_role(&self, plane: u32, wear: bool) -> Option<Role> {
-        let own = if wear { Role::Wear } else { Role::Gc };
-        [own, Role::Gc, Role::Host(0), Role::System]
-            .into_iter()
-            .find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)
+    fn copy_role(&mut self, plane: u32) -> Option<Role> {
+        let own = self.jobs[plane as usize].role.unwrap_or(Role::Gc);
+        let roles = [own, Role::Gc, Role::Host(0), Role::System];
+        let role = roles.into_iter().find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)?;
+        self.streams.survivor_went(own, role);
+        Some(role)
+    }
+
+    /// Whether a collection job is under way in `plane`.
+    #[inline]
+    pub(crate) fn job_is_active(&self, plane: u32) -> bool {
+        self.jobs[plane as usize].victim.is_some()
+    }
+    /// Whether collection of `plane` would gain nothing.
+    #[inline]
+    pub(crate) fn is_stuck(&self, plane: u32) -> bool {
+        self.jobs[plane as usize].stuck
+    }
+    /// Begins to empty `block` so that an object gets a clean one; `home` = the object that it holds.
+    pub(crate) fn begin_merge(&mut self, plane: u32, block: Block, home: Option<u16>) {
+        self.start(plane, block, false, home);
+        self.gc_look.push(plane);
     }
 
     /// The policy's victim; the emptiest block instead if that one's survivors find no room. For a page
@@ -135,24 +175,48 @@ impl Flash {
         let (now, class) = (self.nand.now(), PageClass::SYSTEM);
         let candidates = self.blocks.candidates(plane);
         if need == Need::Room {
-            let block = victim::pick(&self.config.gc, &candidates, now, &mut self.draw)?;
+            let Some(block) = victim::pick(&self.config.gc, &candidates, now, &mut self.draw) else {
+                return self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block));
+            };
             if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
                 return Some(block);
             }
         }
         let block = victim::greedy::pick(&candidates)?;
-        let open = self.allocation.left(plane, Role::Host(0), self.array())
-            + self.allocation.left(plane, Role::System, self.array());
-        (self.blocks.valid(block) <= self.room(plane, Role::Gc, class) + open).then_some(block)
+        if self.survivors_fit(plane, block) {
+            return Some(block);
+        }
+        self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block))
     }
 
-    fn start(&mut self, plane: u32, block: Block, wear: bool) {
+    fn survivors_fit(&self, plane: u32, block: Block) -> bool {
+        let class = PageClass::SYSTEM;
+        let open = self.allocation.left(plane, Role::Host(0), self.array())
+            + self.allocation.left(plane, Role::System, self.array());
+        self.blocks.valid(block) <= self.room(plane, Role::Gc, class) + open
+    }
+
+    fn start(&mut self, plane: u32, block: Block, wear: bool, home: Option<u16>) {
         let valid = self.blocks.valid(block);
+        let bucket = (valid * 20 / self.geometry().pages_per_block) as usize;
         self.stats.gc_invocations += 1;
-        self.stats.victim_valid[(valid * 20 / self.geometry().pages_per_block) as usize] += 1;
+        self.stats.victim_valid[bucket] += 1;
+        if self.blocks.object(block).is_some() {
+            self.stats.victim_valid_dedicated[bucket] += 1;
+            self.stats.dedicated_demoted += u64::from(home.is_none());
+            self.blocks.forget_emptied(block);
+        }
         self.blocks.condemn(block);
+        let first = self.geometry().ppn(block, self.array().cell().strict_page(0));
+        let from = Role::from_number(self.array().oob(first).stream);
+        let role = match home {
+            _ if wear => Role::Wear,
+            Some(home) => Role::Survivor(home),
+            None => self.streams.survivors(from),
+        };
         let job = &mut self.jobs[plane as usize];
         (job.victim, job.cursor, job.wear, job.erasing) = (Some(block), 0, wear, false);
+        (job.role, job.stuck) = (Some(role), false);
     }
 
     /// A copy is on flash.
@@ -166,6 +230,10 @@ impl Flash {
         let block = self.geometry().block_of(done.ppn);
         let plane = self.geometry().plane_of(block);
         let erases = self.array().erases(block);
+        let ours = self.jobs[plane as usize].victim == Some(block);
+        if let Some(home) = self.blocks.object(block) {
+            self.object_erased(home, block, ours);
+        }
         if done.failed {
             self.blocks.retire(block);
             self.read_only |= !self.fits();
@@ -173,13 +241,15 @@ impl Flash {
             self.blocks.put_free(block, erases);
         }
         let job = &mut self.jobs[plane as usize];
-        job.victim = None;
-        job.erasing = false;
-        job.called = false;
+        if ours {
+            job.victim = None;
+            job.erasing = false;
+            job.called = false;
+        }
         job.most_erases = job.most_erases.max(erases);
         self.progress = true;
         self.gc_look.push(plane);
-        if self.config.wear.static_gap > 0 && self.spare(plane) > self.layout.hard_blocks {
+        if ours && self.config.wear.static_gap > 0 && self.spare(plane) > self.layout.hard_blocks {
             self.level(plane);
         }
     }
@@ -195,7 +265,7 @@ impl Flash {
         let behind = job.most_erases.saturating_sub(self.array().erases(block));
         self.jobs[plane as usize].wear_cursor += 1;
         if behind > self.config.wear.static_gap {
-            self.start(plane, block, true);
+            self.start(plane, block, true, None);
         }
     }
 

@@ -30,5 +30,5 @@ pub mod victim;
 
 pub use config::{ConfigError, DeviceConfig, Layout};
 pub use nandle_nand as nand;
-pub use ssd::{Command, Completion, Op, Ssd, Status};
+pub use ssd::{Command, Completion, Op, RANGE_BYTES, Ssd, Status};
 pub use stats::Stats;

@@ -138,6 +138,7 @@ impl Flash {
         self.check_areas();
         self.check_regions();
         self.allocation.check(self.nand.array(), &self.blocks);
+        self.check_objects();
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {

@@ -16,12 +16,12 @@ use crate::allocation::Role;
 use crate::blocks::State;
 use crate::flash::Flash;
 use crate::fragments::{Fragment, run_mask};
-use crate::log::{TrimRecord, read_page};
+use crate::log::{ObjectRecord, Record, read_page};
 use crate::map_cache::MapCache;
 
 enum Found {
     Data(Ppn),
-    Trim(TrimRecord),
+    Record(Record),
 }
 
 impl Flash {
@@ -29,10 +29,19 @@ impl Flash {
     pub(crate) fn recover(&mut self) {
         let mut found = self.scan();
         found.sort_by_key(|&(seq, _)| seq);
+        let objects: Vec<ObjectRecord> = found
+            .iter()
+            .filter_map(|(_, found)| match found {
+                Found::Record(Record::Object(record)) => Some(*record),
+                _ => None,
+            })
+            .collect();
+        self.streams.expect(&objects);
         self.replay(&found);
         self.restore_blocks();
         self.restore_areas();
         self.restore_regions();
+        self.resume_objects();
         self.restore_map_cache();
         self.erase_dead_blocks();
     }
@@ -50,6 +59,10 @@ impl Flash {
             self.blocks.set_erasing(block);
             self.nand.array_mut().erase(block);
             let erases = self.array().erases(block);
+            if let Some(home) = self.blocks.object(block) {
+                self.blocks.forget_emptied(block);
+                self.object_erased(home, block, true);
+            }
             self.blocks.put_free(block, erases);
         }
     }
@@ -75,7 +88,7 @@ impl Flash {
                     PageUse::Data => found.push((array.seq(ppn), Found::Data(ppn))),
                     PageUse::Meta => {
                         let note = array.note(ppn).map_or(&[][..], |note| note);
-                        read_page(note, |record| found.push((record.seq, Found::Trim(record))));
+                        read_page(note, |record| found.push((record.seq(), Found::Record(record))));
                     }
                     PageUse::Map | PageUse::Erased | PageUse::Padding | PageUse::Torn => {}
                 }
@@ -97,8 +110,10 @@ impl Flash {
                         }
                     }
                 }
-                Found::Trim(record) => {
+                Found::Record(Record::Object(record)) => self.streams.learn(record),
+                Found::Record(Record::Trim(record)) => {
                     self.log.learn(*record);
+                    self.streams.forget(record.lsn, record.sectors);
                     let spp = u64::from(self.spp);
                     let end = record.lsn + record.sectors;
                     for lpn in record.lsn / spp..end.div_ceil(spp).min(u64::from(self.fragments.len())) {
@@ -159,7 +174,14 @@ impl Flash {
         for (_, plane, block, pages) in used {
             let first = self.geometry().ppn(block, self.array().cell().strict_page(0));
             let role = Role::from_number(self.array().oob(first).stream);
-            if pages == ppb
+            if let Role::Object(home) = role {
+                if !self.streams.has_objects() {
+                    self.blocks.close(block, 0);
+                } else {
+                    self.blocks.dedicate(block, home);
+                    self.found_block(home, block);
+                }
+            } else if pages == ppb
                 || !self.allocation.resume(plane, role, block, self.nand.array(), &mut self.blocks)
             {
                 self.blocks.close(block, 0);

@@ -17,6 +17,7 @@ use crate::fragments::{run_mask, runs};
 use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
 use crate::stats::Stats;
+use crate::streams::flashalloc::Refusal;
 
 const NONE: u32 = u32::MAX;
 
@@ -31,6 +32,12 @@ pub enum Op {
     Trim,
     /// Make everything that was acknowledged durable.
     Flush,
+    /// FlashAlloc: the sectors, or the ranges that `data` lists, belong to one object. `data` is as in
+    /// the vendor command (and Dataset Management): 16 bytes a range, little-endian, of which 4 are
+    /// reserved, 4 its sectors, 8 its first sector.
+    FlashAlloc,
+    /// The objects that have some of the sectors are complete: their instances end.
+    FlashFree,
 }
 
 /// A host request, in sectors.
@@ -61,6 +68,14 @@ pub enum Status {
     OutOfRange,
     /// The flash is worn out: no more writes.
     ReadOnly,
+    /// FlashAlloc: a live instance has some of the sectors.
+    Overlap,
+    /// FlashAlloc: more ranges than the drive takes.
+    TooManyRanges,
+    /// FlashAlloc: no clean blocks can be had without giving up what the drive needs itself.
+    NoCleanBlocks,
+    /// The drive's stream policy does not know the command.
+    Unsupported,
 }
 
 /// A request is complete.
@@ -93,6 +108,8 @@ struct Request {
     remaining: u32,
     data: Vec<u8>,
     number: u64,
+    /// The stream policy has seen it.
+    noticed: bool,
 }
 
 /// A drive in time. Plain data: a clone goes its own way from here on.
@@ -128,6 +145,18 @@ pub struct Ssd {
 enum Blocked {
     Flash,
     Buffer,
+}
+
+/// Bytes of a range in the data of [`Op::FlashAlloc`].
+pub const RANGE_BYTES: usize = 16;
+
+/// The ranges (first sector, sectors) of a FlashAlloc command.
+fn object_ranges(lsn: u64, sectors: u64, data: &[u8]) -> Vec<(u64, u64)> {
+    if data.is_empty() {
+        return vec![(lsn, sectors)];
+    }
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    data.chunks_exact(RANGE_BYTES).map(|range| (number(&range[8..]), number(&range[4..8]))).collect()
 }
 
 impl Ssd {
@@ -272,6 +301,7 @@ impl Ssd {
             remaining: 1, // released when everything of it is placed
             data: Vec::new(),
             number,
+            noticed: false,
         };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -292,7 +322,7 @@ impl Ssd {
         if command.op == Op::Read {
             self.read(slot);
         } else {
-            if self.flash.array().unit() > 0 {
+            if self.flash.array().unit() > 0 || command.op == Op::FlashAlloc {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
             self.queue.push_back(slot);
@@ -301,11 +331,23 @@ impl Ssd {
                 self.pump();
             }
         }
-        self.flash.collect(&mut self.mapping);
+        self.attend();
         self.flash.nand.settle();
     }
 
+    /// Collects garbage; if that lets the queue go on, carries it on.
+    fn attend(&mut self) {
+        self.flash.collect(&mut self.mapping);
+        while std::mem::take(&mut self.flash.progress) && !self.queue.is_empty() {
+            self.pump();
+            self.flash.collect(&mut self.mapping);
+        }
+    }
+
     fn refuse(&self, command: &Command<'_>) -> Status {
+        if matches!(command.op, Op::FlashAlloc | Op::FlashFree) {
+            return self.refuse_object(command);
+        }
         let end = command.lsn.checked_add(command.sectors);
         if command.op != Op::Flush
             && (command.sectors == 0 || end.is_none_or(|end| end > self.flash.layout.logical_sectors))
@@ -316,6 +358,26 @@ impl Ssd {
         } else {
             Status::Ok
         }
+    }
+
+    fn refuse_object(&self, command: &Command<'_>) -> Status {
+        let Some(most) = self.flash.most_ranges() else { return Status::Unsupported };
+        let mut ranges = object_ranges(command.lsn, command.sectors, command.data);
+        if command.data.len() % RANGE_BYTES != 0 {
+            return Status::OutOfRange;
+        }
+        if ranges.len() > most as usize {
+            return Status::TooManyRanges;
+        }
+        let logical = self.flash.layout.logical_sectors;
+        if ranges.iter().any(|&(lsn, n)| n == 0 || lsn.checked_add(n).is_none_or(|end| end > logical)) {
+            return Status::OutOfRange;
+        }
+        ranges.sort_unstable();
+        if ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+            return Status::Overlap;
+        }
+        Status::Ok
     }
 
     fn count(&mut self, command: &Command<'_>) {
@@ -418,7 +480,10 @@ impl Ssd {
     fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
-            let request = &self.requests[slot as usize];
+            let request = &mut self.requests[slot as usize];
+            if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
+                self.flash.notice_write(request.lsn, request.sectors, request.stream);
+            }
             blocked = match (request.op, self.buffer.is_some()) {
                 (Op::Write, _) if self.flash.read_only => {
                     self.requests[slot as usize].status = Status::ReadOnly;
@@ -428,6 +493,8 @@ impl Ssd {
                 (Op::Write, true) if !request.fua => self.write_buffered(slot),
                 (Op::Write, _) => self.write_through(slot),
                 (Op::Trim, _) => self.trim(slot),
+                (Op::FlashAlloc, _) => self.flash_alloc(slot),
+                (Op::FlashFree, _) => self.flash_free(slot),
                 (Op::Flush, _) => self.flush(slot),
                 (Op::Read, _) => unreachable!("reads are not queued"),
             };
@@ -498,7 +565,7 @@ impl Ssd {
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
             // A run no larger than a page that straddles a border is placed as one.
-            let straddles = !alone && sectors <= spp;
+            let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
             let mut pieces: SmallVec<[(u32, u64); 2]> = SmallVec::new();
             pieces.push(self.part(lsn, sectors, cursor));
             if straddles {
@@ -583,6 +650,12 @@ impl Ssd {
         self.short += short;
     }
 
+    /// Whether the first and the last page of a request go to the same blocks.
+    fn same_blocks(&self, lsn: u64, sectors: u64, stream: u16) -> bool {
+        let page = |lsn: u64| (lsn / u64::from(self.flash.spp)) as u32;
+        self.flash.host_role(page(lsn), stream) == self.flash.host_role(page(lsn + sectors - 1), stream)
+    }
+
     fn write_buffered(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, number, .. } = self.requests[slot as usize];
         while self.requests[slot as usize].cursor < sectors {
@@ -636,6 +709,15 @@ impl Ssd {
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         let mut slots = buffer.victims(&self.flash, &self.mapping);
+        if slots.len() > 1 {
+            // What leaves together goes to the same blocks.
+            let role = |slot: u32| {
+                let entry = buffer.entry(slot);
+                self.flash.host_role(entry.lpn, entry.stream)
+            };
+            let first = role(slots[0]);
+            slots.retain(|slot| role(*slot) == first);
+        }
         let full = self.flash.full_mask();
         if self.mapping.joins_borders() {
             buffer.join_border(&mut slots);
@@ -711,6 +793,30 @@ impl Ssd {
             }
         }
         self.flash.trim(lsn, sectors);
+        None
+    }
+
+    fn flash_alloc(&mut self, slot: u32) -> Option<Blocked> {
+        if !self.flash.log_has_room() {
+            return Some(Blocked::Flash);
+        }
+        let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot as usize];
+        let ranges = object_ranges(lsn, sectors, data);
+        let status = match self.flash.flash_alloc(&ranges, stream) {
+            Ok(()) => Status::Ok,
+            Err(Refusal::Wait) => return Some(Blocked::Flash),
+            Err(Refusal::Overlap) => Status::Overlap,
+            Err(Refusal::NoSpace) => Status::NoCleanBlocks,
+        };
+        self.requests[slot as usize].status = status;
+        self.flash.stats.flashalloc_calls += 1;
+        self.flash.stats.rejected += u64::from(status != Status::Ok);
+        None
+    }
+
+    fn flash_free(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot as usize];
+        self.flash.flash_free(lsn, sectors);
         None
     }
 
@@ -813,7 +919,7 @@ impl Ssd {
             if std::mem::take(&mut self.flash.progress) && !self.queue.is_empty() {
                 self.pump();
             }
-            self.flash.collect(&mut self.mapping);
+            self.attend();
             self.flash.nand.settle();
             self.watch_idleness();
         }

@@ -1,12 +1,14 @@
 //! What a run adds up to; plain counters, read by whoever reports them.
 
+use crate::streams::StreamCount;
+
 /// Counters of a drive since power-on (or since they were reset).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Host requests by kind: read, write, trim, flush.
-    pub requests: [u64; 4],
+    /// Host requests by kind: read, write, trim, flush, FlashAlloc, FlashFree.
+    pub requests: [u64; 6],
     /// Host bytes by kind.
-    pub bytes: [u64; 4],
+    pub bytes: [u64; 6],
     /// Writes whose start or end is not on a page border.
     pub unaligned_writes: u64,
     /// Requests no larger than a page that span two.
@@ -55,6 +57,17 @@ pub struct Stats {
     pub victim_valid: [u64; 21],
     /// What the page-type policy had to resort to.
     pub allocation: crate::allocation::AllocationStats,
+    /// The same of blocks dedicated to objects (erased without a copy: the first).
+    pub victim_valid_dedicated: [u64; 21],
+    /// Blocks of objects whose survivors had to become normal.
+    pub dedicated_demoted: u64,
+    /// FlashAlloc calls carried out or refused for want of blocks or because of an overlap.
+    pub flashalloc_calls: u64,
+    /// Blocks of objects that a trim left empty, to be erased whole.
+    pub block_erases_by_trim: u64,
+    /// Each host stream (or reclaim-unit handle); then all objects; then what the drive writes for
+    /// itself and copies whose stream is no longer known.
+    pub streams: Vec<StreamCount>,
     /// Sectors copied between pages in RAM, by check of the contents.
     pub trim_records: u64,
     /// Across-page areas.

@@ -73,6 +73,8 @@ pub(crate) fn op_name(op: Op) -> &'static str {
         Op::Write => "write",
         Op::Trim => "trim",
         Op::Flush => "flush",
+        Op::FlashAlloc => "flashalloc",
+        Op::FlashFree => "flashfree",
     }
 }
 

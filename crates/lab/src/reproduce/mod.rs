@@ -1,6 +1,7 @@
 //! The papers' experiments, and what becomes of their claims here.
 
 pub mod across;
+pub mod flashalloc;
 pub mod papa;
 
 /// A figure that a paper publishes, beside ours.

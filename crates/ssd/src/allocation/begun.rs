@@ -67,6 +67,7 @@ fn group_of(role: Role) -> u32 {
         Role::Gc | Role::System | Role::Host(0) => 0,
         Role::Wear => 1,
         Role::Host(stream) => 1 + u32::from(stream),
+        Role::Object(_) | Role::Survivor(_) => unreachable!("objects have blocks of their own"),
     }
 }
 

@@ -87,7 +87,14 @@ pub enum Role {
     System,
     /// Host data of one stream.
     Host(u16),
+    /// Host data of an object, in its dedicated blocks: there is no choice of plane or page type.
+    Object(u16),
+    /// What collection keeps of an object, in blocks of the same object.
+    Survivor(u16),
 }
+
+/// The number of the first object.
+const OBJECTS: u16 = 0x1000;
 
 impl Role {
     /// Its number, as written to the out-of-band area.
@@ -97,6 +104,7 @@ impl Role {
             Self::Wear => 1,
             Self::System => 2,
             Self::Host(stream) => 3 + stream,
+            Self::Object(home) | Self::Survivor(home) => OBJECTS + home,
         }
     }
     /// The role of a number.
@@ -105,7 +113,8 @@ impl Role {
             0 => Self::Gc,
             1 => Self::Wear,
             2 => Self::System,
-            n => Self::Host(n - 3),
+            n if n < OBJECTS => Self::Host(n - 3),
+            n => Self::Object(n - OBJECTS),
         }
     }
     /// Roles of a device with `host_streams` streams.
@@ -114,7 +123,7 @@ impl Role {
     }
     /// Whether it may take the blocks that host writes leave.
     pub fn may_use_reserve(self) -> bool {
-        matches!(self, Self::Gc | Self::Wear)
+        matches!(self, Self::Gc | Self::Wear | Self::Survivor(_))
     }
 }
 

@@ -10,6 +10,7 @@
 mod across;
 mod filebench;
 pub mod fit;
+mod objects;
 mod papa;
 mod paper;
 mod simple;
@@ -191,8 +192,8 @@ struct Entry {
     make: fn(&'static str, Option<&str>, &Target) -> Result<Workload, Error>,
 }
 
-const FAMILIES: [&[Entry]; 5] =
-    [simple::ENTRIES, papa::ENTRIES, across::ENTRIES, waflash::ENTRIES, filebench::ENTRIES];
+const FAMILIES: [&[Entry]; 6] =
+    [simple::ENTRIES, papa::ENTRIES, across::ENTRIES, waflash::ENTRIES, filebench::ENTRIES, objects::ENTRIES];
 
 /// The name and a one-line description of every named workload. `NAME:ARG` needs an argument,
 /// `NAME[:ARG]` takes one.
