@@ -89,6 +89,7 @@ impl Plan {
             map_cache: Default::default(),
             gc: GcConfig { types_ahead: self.ahead, ..Default::default() },
             wear: Default::default(),
+            streams: Default::default(),
             queue: Default::default(),
             scheme: nandle_ssd::config::SchemeConfig { allocation: policy, ..Default::default() },
             precondition: Default::default(),
