@@ -17,8 +17,10 @@ fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc]
         .map(|policy| run("fio-2m-8", &drive(cosmos(), 8, policy), 1).expect("it runs"));
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());
-    assert!(ours.waf() < 1.1, "{:?}", ours);
-    assert!(ours.throughput() > 1.3 * vanilla.throughput());
+    // The files were laid out without objects: their blocks are merged in the first half.
+    assert!(ours.waf() < 1.2, "{:?}", ours);
+    assert!(ours.waf_late() < 1.06, "{}", ours.waf_late());
+    assert!(ours.throughput() > 1.4 * vanilla.throughput());
     assert!(ours.calls[1] < ours.calls[0] / 50, "{:?}", ours.calls);
 }
 
@@ -38,9 +40,10 @@ fn the_whole_comparison() {
             let o = run(workload, &drive(cosmos(), scale, policy), 1).expect("it runs");
             let waf: Vec<String> = o.points.iter().map(|p| format!("{:.2}", p.waf)).collect();
             println!(
-                "{workload:14} {:13} WAF {:.2}  {:6.1} MB/s  tenants {:.1} {:.1}  write us {:.0}/{:.0}/{:.0}  read us {:.0}  calls {:?} moved {} demoted {} programs {:?}\n    {}",
+                "{workload:14} {:13} WAF {:.2} (late {:.2})  {:6.1} MB/s  tenants {:.1} {:.1}  write us {:.0}/{:.0}/{:.0}  read us {:.0}  calls {:?} moved {} demoted {} programs {:?}\n    {}",
                 policy.name(),
                 o.waf(),
+                o.waf_late(),
                 o.throughput() / 1e6,
                 o.tenant(0) / 1e6,
                 o.tenant(1) / 1e6,

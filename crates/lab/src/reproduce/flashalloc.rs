@@ -56,6 +56,14 @@ impl Outcome {
     pub fn waf(&self) -> f64 {
         self.points.last().map_or(f64::NAN, |p| p.waf)
     }
+    /// Write amplification of the second half of the phase, when what was there before has had its turn.
+    pub fn waf_late(&self) -> f64 {
+        let (Some(half), Some(end)) = (self.points.get(self.points.len() / 2), self.points.last()) else {
+            return f64::NAN;
+        };
+        let media = |p: &Point| p.waf * p.host_bytes as f64;
+        (media(end) - media(half)) / (end.host_bytes - half.host_bytes) as f64
+    }
     /// Bytes a second that the host wrote.
     pub fn throughput(&self) -> f64 {
         self.points.last().map_or(f64::NAN, |p| p.host_bytes as f64 / p.at_ns as f64 * 1e9)

@@ -305,7 +305,9 @@ pub(super) struct F2fs {
     main: u64,
     /// Live bytes of each segment.
     valid: Vec<u64>,
+    live: u64,
     free: VecDeque<u64>,
+    is_free: Vec<bool>,
     logs: [Log; 4],
     /// Live data: offset -> (bytes, object).
     extents: BTreeMap<u64, (u64, u32)>,
@@ -322,7 +324,9 @@ impl F2fs {
         Self {
             main: meta,
             valid: vec![0; segments as usize],
+            live: 0,
             free: (0..segments).collect(),
+            is_free: vec![true; segments as usize],
             logs: [Log { segment: None, next: 0 }; 4],
             extents: BTreeMap::new(),
             by_object: BTreeMap::new(),
@@ -334,8 +338,7 @@ impl F2fs {
 
     /// Room for a file of `bytes` beside the reserve of the cleaner (5%).
     fn has_space(&self, bytes: u64) -> bool {
-        let live: u64 = self.valid.iter().sum();
-        live + bytes < self.valid.len() as u64 * SEGMENT / 100 * 95
+        self.live + bytes < self.valid.len() as u64 * SEGMENT / 100 * 95
     }
 
     fn segment_of(&self, offset: u64) -> usize {
@@ -350,6 +353,7 @@ impl F2fs {
                 self.free.pop_front()
             });
             let segment = segment.expect("the cleaner keeps segments free");
+            self.is_free[segment as usize] = false;
             self.logs[log] = Log { segment: Some(segment), next: 0 };
             let object = io.new_object();
             io.push(Op::FlashAlloc, self.main + segment * SEGMENT, SEGMENT, log as u16 + 1, object);
@@ -369,6 +373,7 @@ impl F2fs {
             if log == WARM || log == COLD {
                 let segment = self.segment_of(offset);
                 self.valid[segment] += n;
+                self.live += n;
                 self.extents.insert(offset, (n, object));
                 self.by_object.entry(object).or_default().insert(offset);
             }
@@ -397,6 +402,7 @@ impl F2fs {
     fn drop_bytes(&mut self, offset: u64, n: u64) {
         let segment = self.segment_of(offset);
         self.valid[segment] -= n;
+        self.live -= n;
     }
 
     fn is_open(&self, segment: u64) -> bool {
@@ -422,14 +428,12 @@ impl F2fs {
             io.push(Op::Write, start + slot * BLOCK, BLOCK, 0, 0);
         }
         io.flush();
-        let closed: Vec<u64> = (0..self.valid.len() as u64)
-            .filter(|&s| self.valid[s as usize] == 0 && !self.is_open(s))
-            .collect();
-        let known: BTreeSet<u64> = self.free.iter().copied().collect();
-        for segment in closed {
-            if !known.contains(&segment) {
+        for segment in 0..self.valid.len() as u64 {
+            let n = segment as usize;
+            if self.valid[n] == 0 && !self.is_free[n] && !self.is_open(segment) {
                 io.push(Op::Trim, self.main + segment * SEGMENT, SEGMENT, 0, 0);
                 self.free.push_back(segment);
+                self.is_free[n] = true;
             }
         }
     }
