@@ -338,7 +338,7 @@ impl Flash {
         let Some(f) = self.streams.flashalloc_mut() else { return };
         let (align, least) = (f.config.auto_align / sector, f.config.auto_run / sector);
         let mut range = None;
-        if align > 0 && lsn % align == 0 && lsn + align <= logical {
+        if align > 0 && lsn.is_multiple_of(align) && lsn + align <= logical {
             range = Some((lsn, align));
         }
         if least > 0 {
