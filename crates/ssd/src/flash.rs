@@ -293,7 +293,10 @@ impl Flash {
 
     /// The page that the next write of `role` in `plane` gets, if an open block says so.
     pub(crate) fn next_page(&self, plane: u32, role: Role, class: PageClass) -> Option<Ppn> {
-        self.allocation.peek(plane, role, class, self.nand.array())
+        match role {
+            Role::Object(_) | Role::Survivor(_) => None,
+            _ => self.allocation.peek(plane, role, class, self.nand.array()),
+        }
     }
 
     /// Where host data of `lpn`, written with the host's stream id `hint`, goes.

@@ -659,8 +659,8 @@ impl Flash {
             for page in 0..self.geometry().pages_per_block {
                 let ppn = self.geometry().ppn(block, page);
                 if self.blocks.is_live(ppn) {
-                    let written_for = self.array().oob(ppn).stream;
-                    assert_eq!(written_for, Role::Object(home).number(), "{block:?} holds another object");
+                    let written_for = Role::from_number(self.array().oob(ppn).stream);
+                    assert_eq!(written_for, Role::Object(home), "{block:?} holds another object");
                 }
             }
         }
