@@ -349,7 +349,7 @@ impl Ssd {
     fn refuse_object(&self, command: &Command<'_>) -> Status {
         let Some(most) = self.flash.most_ranges() else { return Status::Unsupported };
         let mut ranges = object_ranges(command.lsn, command.sectors, command.data);
-        if command.data.len() % RANGE_BYTES != 0 {
+        if !command.data.len().is_multiple_of(RANGE_BYTES) {
             return Status::OutOfRange;
         }
         if ranges.len() > most as usize {

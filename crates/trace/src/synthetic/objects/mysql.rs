@@ -139,7 +139,7 @@ impl MySql {
             pages.push(page);
         }
         let (start, length) = self.doublewrite;
-        if self.next % length == 0 {
+        if self.next.is_multiple_of(length) {
             if self.next > 0 {
                 out.push(Op::Trim, start, length, DOUBLEWRITE_STREAM, self.object);
             }

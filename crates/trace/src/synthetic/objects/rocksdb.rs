@@ -187,7 +187,7 @@ impl RocksDb {
         if job.inputs.is_empty() && waiting {
             // Delayed writes: a memtable takes twice as long to fill.
             self.slow += 1;
-            if self.slow % (USERS * (1 + u32::from(delayed))) != 0 {
+            if !self.slow.is_multiple_of(USERS * (1 + u32::from(delayed))) {
                 return true;
             }
         }

@@ -275,7 +275,7 @@ impl Ext4 {
         io.push(Op::Write, start + next, blocks * BLOCK, 0, 0);
         self.journal.2 = next + blocks * BLOCK;
         self.commits += 1;
-        if self.commits % 4 == 0 {
+        if self.commits.is_multiple_of(4) {
             let (start, length) = self.tables;
             for n in 0..6 {
                 let slot = nandle_random::mix(self.commits * 8 + n) % (length / BLOCK);
