@@ -1,14 +1,19 @@
 //! Goal: FlashAlloc does for its workloads what the paper says, as far as it does.
 //! Method: the paper's drive with fewer blocks, each workload under each stream policy.
 //! `cargo test --test reproduce_flashalloc -- --ignored --nocapture` prints the whole comparison;
-//! `SCALE=1` takes the paper's size.
+//! `SCALE=1` takes the paper's size (minutes), `BUFFER=0` the drive without its write buffer.
 
 use nandle_lab::config::Wanted;
 use nandle_lab::reproduce::flashalloc::{POLICIES, drive, findings, run};
 use nandle_ssd::streams::StreamsKind;
 
 fn cosmos() -> nandle_ssd::DeviceConfig {
-    Wanted { device: "flashalloc-cosmos", ..Default::default() }.load().expect("a preset").config
+    let mut config =
+        Wanted { device: "flashalloc-cosmos", ..Default::default() }.load().expect("a preset").config;
+    if let Some(bytes) = std::env::var("BUFFER").ok().and_then(|s| s.parse().ok()) {
+        config.buffer.bytes = bytes;
+    }
+    config
 }
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.

@@ -503,6 +503,7 @@ impl Flash {
         let ppb = self.geometry().pages_per_block;
         f.objects
             .closed_homes()
+            .filter(|(_, h)| h.blocks.len() > 1)
             .filter_map(|(home, h)| {
                 let own = || {
                     h.blocks.iter().copied().filter(|&b| {
@@ -535,6 +536,10 @@ impl Flash {
         }
         let planes = self.geometry().planes();
         let active = (0..planes).filter(|&plane| self.job_is_active(plane)).count() as u32 + erasing;
+        let mut wanted = (demand - clean).saturating_sub(active);
+        if wanted == 0 {
+            return false;
+        }
         let mut victims: Vec<(u32, u32, Block, Option<u16>)> = vec![];
         for plane in (0..planes).filter(|&plane| !self.job_is_active(plane)) {
             let room = self.room(plane, Role::Gc, PageClass::SYSTEM);
@@ -545,7 +550,6 @@ impl Flash {
             );
         }
         victims.sort_unstable();
-        let mut wanted = (demand - clean).saturating_sub(active);
         let mut begun = 0;
         for (_, plane, block, home) in victims {
             if wanted > 0 && !self.job_is_active(plane) {

@@ -98,7 +98,7 @@ impl StreamsConfig {
         count("streams.max_ranges", self.max_ranges, 65536)?;
         count("streams.auto_live", self.auto_live, 65536)?;
         for (field, value) in [("streams.auto_align", self.auto_align), ("streams.auto_run", self.auto_run)] {
-            if value % u64::from(sector_bytes) != 0 {
+            if !value.is_multiple_of(u64::from(sector_bytes)) {
                 return Err(ConfigError::new(
                     field,
                     value,
