@@ -16,7 +16,7 @@ use devices::{base, small_devices};
 /// Devices of each policy, with room for objects.
 fn stream_devices() -> Vec<(String, DeviceConfig)> {
     let mut out = vec![];
-    for (name, config) in small_devices() {
+    for (name, config) in strict_devices() {
         for policy in ["multi-stream", "fdp", "fdp persistent", "flashalloc", "on demand", "tiny", "auto"] {
             let mut config = config.clone();
             config.streams.count = 3;
@@ -140,6 +140,12 @@ impl Traffic {
         }
         ssd.check();
     }
+}
+
+/// The small devices with strict allocation: streams are refused together with anything else.
+fn strict_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let strict = |c: &DeviceConfig| c.scheme.allocation == AllocationKind::Strict;
+    small_devices().into_iter().filter(|(_, c)| strict(c)).collect()
 }
 
 #[test]
@@ -269,10 +275,7 @@ fn programs(ssd: &Ssd) -> u64 {
 
 #[test]
 fn without_a_call_the_drive_is_the_vanilla_one() {
-    for (name, mut config) in small_devices() {
-        if config.scheme.allocation != AllocationKind::Strict {
-            continue; // refused together with objects
-        }
+    for (name, mut config) in strict_devices() {
         let mut digests = vec![];
         for streams in [StreamsKind::ByTime, StreamsKind::FlashAlloc] {
             config.scheme.streams = streams;
