@@ -98,7 +98,7 @@ impl Run {
         };
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
-                "{} FlashAlloc commands were ignored: the scheme has no use for them",
+                "{} FlashAlloc commands were ignored: replay does not pass them to the drive",
                 replayer.trace.hints_ignored
             ));
         }
