@@ -202,6 +202,17 @@ impl Flash {
         self.sectors_by_cause
     }
 
+    /// Brings what is known of the page of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        if lpn < self.fragments.len()
+            && let Some(ppn) = self.fragments.single(lpn)
+        {
+            self.nand.array().prefetch(ppn);
+            self.blocks.prefetch(ppn);
+        }
+    }
+
     // ---- room -------------------------------------------------------------------------------
 
     /// Pages of `class` that `role` can write in `plane` now.

@@ -6,6 +6,7 @@
 //! out-of-band area says which sectors it holds, so nothing is kept twice.
 
 use nandle_nand::{Array, Extents, PageUse, Ppn};
+use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 /// A part of a logical page: some sectors, in one physical page.
@@ -81,6 +82,11 @@ impl Fragments {
     /// Whether there are no logical pages.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+    /// Brings the word of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        prefetch_index(&self.words, lpn as usize);
     }
     /// Whether nothing of `lpn` is stored.
     #[inline]

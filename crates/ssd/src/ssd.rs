@@ -279,6 +279,18 @@ impl Ssd {
         nandle_random::mix(self.digest ^ self.flash.fragments.digest())
     }
 
+    /// The host is about to ask for sector `lsn`: brings its place in the map into the processor's
+    /// cache. Changes nothing but how long the next requests take to simulate.
+    #[inline]
+    pub fn prefetch_map(&self, lsn: u64) {
+        self.flash.fragments.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+    }
+    /// As [`Ssd::prefetch_map`], some requests later: now that the map's word is near, what it leads to.
+    #[inline]
+    pub fn prefetch_page(&self, lsn: u64) {
+        self.flash.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+    }
+
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
     /// It completes in a later [`Ssd::advance`], even if at the same time.
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {

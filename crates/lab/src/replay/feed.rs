@@ -23,6 +23,12 @@ impl Feed {
         Some(request)
     }
 
+    /// The request `ahead` places behind the one that was popped last, as far as it is read.
+    #[inline]
+    pub(super) fn ahead(&self, ahead: usize) -> Option<&Request> {
+        self.batch.get(self.at + ahead)
+    }
+
     /// Reads the next batch; an empty one is the end.
     pub(super) fn refill(&mut self) -> Result<(), Error> {
         self.batch.clear();
