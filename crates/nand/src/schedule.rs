@@ -435,7 +435,14 @@ impl Nand {
     }
 
     /// Starts whatever can start now. Call after each batch of orders.
+    #[inline]
     pub fn settle(&mut self) {
+        if !self.dirty.is_empty() {
+            self.start_what_can();
+        }
+    }
+
+    fn start_what_can(&mut self) {
         while let Some(die) = self.dirty.pop() {
             self.dies[die as usize].dirty = false;
             if self.dies[die as usize].phase == Phase::Idle {

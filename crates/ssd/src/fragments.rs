@@ -54,6 +54,13 @@ pub(crate) fn run_mask(start: u32, len: u32) -> u64 {
     (u64::MAX >> (64 - len)) << start
 }
 
+/// The run of a mask that has just one, as (start, length).
+#[inline]
+pub(crate) fn only_run(mask: u64) -> Option<(u32, u32)> {
+    let (start, len) = (mask.trailing_zeros(), mask.count_ones());
+    (mask != 0 && mask == run_mask(start, len)).then_some((start, len))
+}
+
 /// The runs of a mask as (start, length).
 pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
     std::iter::from_fn(move || {
