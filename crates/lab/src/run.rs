@@ -98,8 +98,9 @@ impl Run {
         };
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
-                "{} FlashAlloc commands were ignored: replay does not pass them to the drive",
-                replayer.trace.hints_ignored
+                "{} FlashAlloc commands were left out: scheme.streams = {} has no use for them",
+                replayer.trace.hints_ignored,
+                drive.config.scheme.streams.name()
             ));
         }
         let context = Context {

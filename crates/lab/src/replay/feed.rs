@@ -23,6 +23,17 @@ impl Feed {
         Some(request)
     }
 
+    /// Takes the next request too if it belongs with one that was taken already; reads on if it must.
+    pub(super) fn pop_if(&mut self, belongs: impl Fn(&Request) -> bool) -> Result<Option<Request>, Error> {
+        if self.at == self.batch.len() {
+            self.refill()?;
+        }
+        Ok(match self.batch.get(self.at) {
+            Some(next) if belongs(next) => self.pop(),
+            _ => None,
+        })
+    }
+
     /// Reads the next batch; an empty one is the end.
     pub(super) fn refill(&mut self) -> Result<(), Error> {
         self.batch.clear();
