@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use nandle_lab::measure::metrics::{METRICS, ratio};
 use nandle_lab::measure::summary::{Requests, Summary};
 use nandle_lab::units::{bytes, count, time};
 
@@ -293,7 +294,8 @@ fn streams(t: &mut String, s: &Summary) {
     if dedicated > 0 {
         let chosen: Vec<u64> = s.gc.victim_valid_histogram.clone();
         // Blocks that were erased whole were never victims: they are in the first bucket of objects alone.
-        let normal: Vec<u64> = chosen.iter().zip(objects).skip(1).map(|(all, own)| all.saturating_sub(*own)).collect();
+        let normal: Vec<u64> =
+            chosen.iter().zip(objects).skip(1).map(|(all, own)| all.saturating_sub(*own)).collect();
         let normal: Vec<u64> = chosen.first().copied().into_iter().chain(normal).collect();
         let (victims, share) = valid(&normal);
         let _ = writeln!(
@@ -303,4 +305,50 @@ fn streams(t: &mut String, s: &Summary) {
             count(dedicated)
         );
     }
+}
+
+/// Columns of a comparison beside the first.
+const COLUMNS: usize = 4;
+
+/// Schemes side by side, each figure with what it is of the first one's: (name, summary).
+pub fn comparison(runs: &[(&str, &Summary)]) -> String {
+    let mut t = String::new();
+    let Some((_, first)) = runs.first() else { return t };
+    let _ = writeln!(
+        t,
+        "{} | {} | seed {} | {} requests; multiples of {}",
+        first.device,
+        first.workload,
+        first.seed,
+        count(first.host.all.requests),
+        runs[0].0
+    );
+    // Wide tables are cut, each part with the first column.
+    let parts: Vec<&[(&str, &Summary)]> =
+        if runs.len() > 1 { runs[1..].chunks(COLUMNS).collect() } else { vec![&runs[1..]] };
+    for part in parts {
+        let columns: Vec<&(&str, &Summary)> = runs[..1].iter().chain(part).collect();
+        let cells = |name: &str, cell: &dyn Fn(&(&str, &Summary)) -> String| {
+            let mut row = format!("{name:<20}");
+            for column in &columns {
+                let _ = write!(row, " {:>24}", cell(column));
+            }
+            row.trim_end().to_owned() + "\n"
+        };
+        t += &cells("", &|c| {
+            let name: String = c.0.chars().take(24).collect();
+            name
+        });
+        for metric in METRICS {
+            let base = (metric.of)(first);
+            if columns.iter().all(|c| (metric.of)(c.1).is_none()) {
+                continue;
+            }
+            t += &cells(metric.name, &|c| match (metric.of)(c.1) {
+                Some(value) => format!("{}  {:>6}", metric.unit.show(value), ratio(Some(value), base)),
+                None => "-".into(),
+            });
+        }
+    }
+    t
 }

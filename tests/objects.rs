@@ -7,7 +7,14 @@ use serde_json::Value;
 fn run(scheme: &str, extra: &[&str]) -> Value {
     let mut args = vec!["run", "--device", "flashalloc-cosmos", "--workload", "rocksdb", "--json", "-"];
     // A sixteenth of the drive; the same share of each plane is spare.
-    args.extend(["--set", "geometry.channels=1", "--set", "geometry.chips_per_channel=1", "--scheme", scheme]);
+    args.extend([
+        "--set",
+        "geometry.channels=1",
+        "--set",
+        "geometry.chips_per_channel=1",
+        "--scheme",
+        scheme,
+    ]);
     args.extend(extra);
     let out = Command::cargo_bin("nandle").expect("built").args(&args).output().expect("it runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

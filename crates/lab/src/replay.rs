@@ -345,8 +345,7 @@ impl<'a> Replayer<'a> {
             }
         };
         let id = self.trace.submitted << SLOT_BITS | u64::from(number);
-        let mut command =
-            Command { id, op, lsn, sectors, fua: request.fua, stream, data: &ranges };
+        let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &ranges };
         let contents;
         if let Some(oracle) = &mut self.oracle {
             let reach = lsn.checked_add(sectors).is_some_and(|e| e <= self.ssd.layout().logical_sectors);
