@@ -26,6 +26,8 @@ mod ssd;
 mod stats;
 pub mod streams;
 pub mod striping;
+mod translation;
+mod trims;
 pub mod victim;
 
 pub use config::{ConfigError, DeviceConfig, Layout};
