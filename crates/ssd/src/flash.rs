@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 
 use crate::allocation::{Allocation, PageClass, Role};
 use crate::blocks::Blocks;
+use crate::checkpoint::Checkpoint;
 use crate::config::{DeviceConfig, Layout};
+use crate::faults::Troubles;
 use crate::fragments::{Fragment, Fragments, runs};
 use crate::gc::Job;
 use crate::log::MetaLog;
@@ -90,6 +92,8 @@ pub struct Flash {
     pub(crate) map: MapCache,
     pub(crate) table: Table,
     pub(crate) log: MetaLog,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) troubles: Troubles,
     pub(crate) jobs: Vec<Job>,
     pub(crate) stats: Stats,
     pub(crate) config: DeviceConfig,
@@ -112,7 +116,8 @@ pub struct Flash {
 }
 
 impl Flash {
-    pub(crate) fn new(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
+    pub(crate) fn new(config: &DeviceConfig, layout: &Layout, mut nand: Nand, seed: u64) -> Self {
+        nand.inject(&config.faults, seed);
         let g = &config.geometry;
         let map = if layout.map_pages == 0 {
             MapCache::Everything
@@ -137,6 +142,8 @@ impl Flash {
             map,
             table: Table::new(config, layout),
             log: MetaLog::default(),
+            checkpoint: Checkpoint::default(),
+            troubles: Troubles::default(),
             jobs: vec![Job::default(); g.planes() as usize],
             stats: Stats::default(),
             draw: Stream::new(seed, "gc victim"),
@@ -384,7 +391,10 @@ impl Flash {
         if cause != Cause::Gc {
             self.count_stream(role, if cause == Cause::Host { u64::from(sectors) } else { 0 });
         }
-        let epoch = if cause == Cause::Gc {
+        let of_checkpoint = kind == PageUse::Checkpoint;
+        self.checkpoint.programs += u64::from(!of_checkpoint);
+        // Nothing of the host's waits for copies and checkpoints.
+        let epoch = if cause == Cause::Gc || of_checkpoint {
             NONE
         } else {
             *self.epochs.back_mut().expect("one epoch is always open") += 1;
@@ -481,7 +491,7 @@ impl Flash {
 
     /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.
     pub fn carry(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32) {
-        if mask == 0 || self.nand.array().unit() == 0 {
+        if mask == 0 || self.nand.array().unit() == 0 && !self.nand.array().any_lost() {
             return;
         }
         for f in self.fragments.get(lpn, self.nand.array()) {
@@ -637,6 +647,7 @@ impl Flash {
                         map.set_location(number, to);
                     }
                 }
+                PageUse::Checkpoint => self.checkpoint.moved(number, to),
                 _ => {
                     let entry = self.log.pages.iter_mut().find(|(n, _)| *n == number);
                     entry.expect("a live log page is listed").1 = to;
@@ -710,7 +721,9 @@ impl Flash {
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         let full = self.nand.array().pages_programmed(block) == self.geometry().pages_per_block;
-        if !self.nand.programs_pending(block) && self.may_close(block, full) {
+        if self.nand.array().is_doomed(block) {
+            self.close_doomed(block);
+        } else if !self.nand.programs_pending(block) && self.may_close(block, full) {
             self.blocks.close(block, self.nand.now());
             self.gc_look.push(self.geometry().plane_of(block));
         } else if self.jobs[self.geometry().plane_of(block) as usize].called {
