@@ -18,8 +18,10 @@ pub enum PageUse {
     Meta = 3,
     /// Nothing: programmed to close a gap.
     Padding = 4,
-    /// A program was cut off by a power loss: unreadable.
+    /// A program failed or was cut off by a power loss: unreadable.
     Torn = 5,
+    /// A part of a checkpoint of the map.
+    Checkpoint = 6,
 }
 
 impl PageUse {
@@ -30,6 +32,7 @@ impl PageUse {
             2 => Self::Map,
             3 => Self::Meta,
             4 => Self::Padding,
+            6 => Self::Checkpoint,
             _ => Self::Torn,
         }
     }

@@ -10,10 +10,11 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::{
-    Array, Block, BlockCondition, Cause, Cell, CellKind, Done, Geometry, Kind, Oob, OpId, PageUse, Ppn,
-    ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+    Array, Block, BlockCondition, Cause, Cell, CellKind, Done, Extents, FaultConfig, Geometry, Kind, Oob,
+    OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -29,6 +30,8 @@ pub struct NandConfig {
     pub endurance: u32,
     /// How long everything takes.
     pub timing: Timing,
+    /// An interrupted program of an upper page destroys the lower pages of its word line too.
+    pub paired_pages: bool,
 }
 
 /// What a die is doing.
@@ -119,6 +122,8 @@ pub struct Nand {
     in_flight: u32,
     counters: Counters,
     transfer_page: u64,
+    pub(crate) paired_pages: bool,
+    faults: Option<Box<Faults>>,
 }
 
 impl Nand {
@@ -153,6 +158,8 @@ impl Nand {
         };
         Self {
             transfer_page: config.timing.transfer(g, g.sectors_per_page()),
+            paired_pages: config.paired_pages,
+            faults: None,
             dies: (0..g.dies()).map(die).collect(),
             channels: vec![Channel::default(); g.channels as usize],
             array,
@@ -170,6 +177,11 @@ impl Nand {
             in_flight: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`.
+    pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
+        self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
     }
 
     /// What the flash holds.
@@ -204,6 +216,13 @@ impl Nand {
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
+    /// The clock and the counters go on from where they were before a power cut.
+    pub fn carry_over(&mut self, now: Time, counters: Counters, (dies, channels): &(Vec<u64>, Vec<u64>)) {
+        self.now = now;
+        self.counters = counters;
+        self.dies.iter_mut().zip(dies).for_each(|(die, &busy)| die.busy_ns = busy);
+        self.channels.iter_mut().zip(channels).for_each(|(channel, &busy)| channel.busy_ns = busy);
+    }
     /// Operations ordered and not yet done.
     #[inline]
     pub fn in_flight(&self) -> u32 {
@@ -229,6 +248,11 @@ impl Nand {
             op = self.ops[op as usize].chain;
         }
         None
+    }
+    /// All programs on order or running, in no particular order.
+    pub fn pending_programs(&self) -> impl Iterator<Item = OpId> + '_ {
+        let pending = |(_, op): &(usize, &Op)| op.pending && op.kind == Kind::Program;
+        self.ops.iter().enumerate().filter(pending).map(|(slot, _)| OpId(slot as u32))
     }
     /// Whether programs of `block` are on order or running.
     #[inline]
@@ -256,6 +280,7 @@ impl Nand {
             background,
             begun: false,
             copyback: false,
+            pending: true,
         };
         let die = self.geometry().die_of_plane(plane);
         self.dies[die as usize].load += 1;
@@ -326,6 +351,14 @@ impl Nand {
         for before in after {
             self.wait_for(op, before.0);
         }
+        if let Some(faults) = &mut self.faults
+            && self.array.page_use(ppn) == PageUse::Data
+            && faults.reads.draw(&mut faults.stream)
+        {
+            // Decided here, as everything else: what is copied from the page is lost as well.
+            let all = self.array.geometry.full_mask();
+            self.array.lose(ppn, all);
+        }
         let kind = self.array.page_type(ppn);
         self.counters.reads[cause as usize][kind] += 1;
         self.release_wait(op);
@@ -348,6 +381,19 @@ impl Nand {
         self.array.program(ppn, oob);
         let transfer = self.transfer_page;
         let op = self.new_op(ppn, Kind::Program, cause, background, transfer);
+        self.chain(op, ppn);
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        let kind = self.array.page_type(ppn);
+        self.counters.programs[cause as usize][kind] += 1;
+        self.release_wait(op);
+        OpId(op)
+    }
+
+    /// Queues a program behind the others of its block.
+    #[inline]
+    fn chain(&mut self, op: u32, ppn: Ppn) {
         let block = self.geometry().block_of(ppn).0 as usize;
         let tail = self.array.blocks[block].chain_tail;
         if tail == NONE {
@@ -359,13 +405,51 @@ impl Nand {
             }
         }
         self.array.blocks[block].chain_tail = op;
-        for before in after {
-            self.wait_for(op, before.0);
-        }
-        let kind = self.array.page_type(ppn);
+    }
+
+    /// A program that failed goes on as a program of page `to`, with the same contents and version.
+    /// Whatever waits for it goes on waiting. From now on the array shows `to` as programmed and the
+    /// page where it failed as torn.
+    ///
+    /// # Panics
+    /// If flash cannot do it: see [`Array::program`].
+    pub fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
+        let slot = &mut self.ops[op.0 as usize];
+        let (from, cause) = (Ppn(slot.ppn), slot.cause);
+        debug_assert!(slot.pending && slot.kind == Kind::Program);
+        let oob = self.array.oob(from);
+        let list = match oob.extents {
+            Extents::Home { .. } => Vec::new(),
+            Extents::List(list) => list.to_vec(),
+        };
+        // Not borrowed from the store that is about to be written.
+        let extents = match oob.extents {
+            Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
+            Extents::List(_) => Extents::List(&list),
+        };
+        let oob = Oob { kind: oob.kind, stream, extents };
+        self.array.program(to, &oob);
+        self.array.repeat(from, to);
+        self.array.spoil(from);
+        let plane = self.geometry().plane_of(self.geometry().block_of(to));
+        let slot = &mut self.ops[op.0 as usize];
+        (slot.ppn, slot.plane, slot.waits, slot.begun, slot.copyback) = (to.0, plane, 1, false, false);
+        (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
+        let die = self.geometry().die_of_plane(plane);
+        self.dies[die as usize].load += 1;
+        self.chain(op.0, to);
+        let kind = self.array.page_type(to);
         self.counters.programs[cause as usize][kind] += 1;
-        self.release_wait(op);
-        OpId(op)
+        self.release_wait(op.0);
+    }
+
+    /// A program that failed is given up: it is over, and what it was to store is lost.
+    pub fn abandon(&mut self, op: OpId) {
+        let ppn = Ppn(self.ops[op.0 as usize].ppn);
+        self.array.lose(ppn, self.array.geometry.full_mask());
+        let block = self.array.geometry.block_of(ppn).0 as usize;
+        self.array.blocks[block].doomed = true;
+        self.let_go(op.0);
     }
 
     /// A read and the program that waits for it copy a page within a plane: with `copyback` set,
@@ -777,8 +861,7 @@ impl Nand {
     fn finish(&mut self, op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
-        let (die, mut edge, holds, mut more) =
-            (slot.plane / self.array.geometry.planes_per_die, slot.dependents, slot.holds, slot.more_holds);
+        let die = slot.plane / self.array.geometry.planes_per_die;
         let block = self.geometry().block_of(ppn);
         let mut failed = false;
         match kind {
@@ -791,16 +874,34 @@ impl Nand {
                 if follower == NONE {
                     state.chain_tail = NONE;
                 }
+                if let Some(faults) = &mut self.faults {
+                    failed = faults.programs.draw(&mut faults.stream);
+                }
             }
             Kind::Erase => {
                 self.array.blocks[block.0 as usize].erase = NONE;
                 self.array.erase(block);
-                failed = self.array.erases(block) >= self.endurance;
+                failed = self.array.erases(block) >= self.endurance || self.array.is_doomed(block);
+                if let Some(faults) = &mut self.faults {
+                    failed |= faults.erases.draw(&mut faults.stream);
+                }
                 if failed {
                     self.array.set_bad(block);
                 }
             }
         }
+        self.dies[die as usize].load -= 1;
+        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
+        if kind != Kind::Program || !failed {
+            self.let_go(op);
+        }
+    }
+
+    /// The operation is over: what waits for it may go on, and its slot is free.
+    fn let_go(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.pending = false;
+        let (mut edge, holds, mut more) = (slot.dependents, slot.holds, slot.more_holds);
         while edge != NONE {
             let (waiter, next) = self.edges[edge as usize];
             self.edges[edge as usize].1 = self.free_edge;
@@ -818,11 +919,9 @@ impl Nand {
             self.release_hold(held);
             more = next;
         }
-        self.dies[die as usize].load -= 1;
         self.in_flight -= 1;
         self.ops[op as usize].next = self.free;
         self.free = op;
-        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
     }
 
     fn release_hold(&mut self, block: u32) {

@@ -73,6 +73,11 @@ impl Flash {
 
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
+        if self.jobs[slot].victim.is_none()
+            && let Some(block) = self.doomed_victim(plane)
+        {
+            self.start(plane, block, false, None);
+        }
         if self.jobs[slot].victim.is_none() {
             let need = self.need(plane);
             let victim = need.and_then(|need| self.choose_victim(plane, need));
@@ -206,7 +211,7 @@ impl Flash {
         self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block))
     }
 
-    fn survivors_fit(&self, plane: u32, block: Block) -> bool {
+    pub(crate) fn survivors_fit(&self, plane: u32, block: Block) -> bool {
         let class = PageClass::SYSTEM;
         let open = self.allocation.left(plane, Role::Host(0), self.array())
             + self.allocation.left(plane, Role::System, self.array());
@@ -252,6 +257,7 @@ impl Flash {
             self.object_erased(home, block, ours);
         }
         if done.failed {
+            self.stats.erase_failures += 1;
             self.blocks.retire(block);
             self.read_only |= !self.fits();
         } else {

@@ -17,6 +17,7 @@ use crate::fragments::{run_mask, runs};
 use crate::map_cache::MapCache;
 use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
+use crate::recovery::{Look, RecoveryReport};
 use crate::stats::Stats;
 use crate::streams::flashalloc::Refusal;
 
@@ -77,6 +78,8 @@ pub enum Status {
     NoCleanBlocks,
     /// The drive's stream policy does not know the command.
     Unsupported,
+    /// The flash did not return some of the sectors: see [`Completion::unreadable`].
+    MediaError,
 }
 
 /// A request is complete.
@@ -90,6 +93,9 @@ pub struct Completion {
     pub status: Status,
     /// What a read returned, [`Ssd::unit`] bytes a sector; zeros where nothing is stored.
     pub data: Vec<u8>,
+    /// Of a read with [`Status::MediaError`]: the sectors that the flash did not return, as (first,
+    /// how many), ascending. The others are as they should be.
+    pub unreadable: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +114,7 @@ struct Request {
     /// What it still waits for.
     remaining: u32,
     data: Vec<u8>,
+    unreadable: Vec<(u64, u64)>,
     number: u64,
     /// The stream policy has seen it.
     noticed: bool,
@@ -139,6 +146,7 @@ pub struct Ssd {
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
     short: u64,
     digest: u64,
+    recovery: Option<RecoveryReport>,
 }
 
 /// What a write into flash has for one logical page.
@@ -210,13 +218,55 @@ impl Ssd {
     /// # Errors
     /// If the configuration does not stand.
     pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Result<Self, ConfigError> {
+        let ssd = Self::recovered(config, silicon, seed, Look::Checkpoint, None)?;
+        Ok(ssd.expect("the power stays"))
+    }
+
+    /// Cuts the power and powers the drive on again: clock, counters and digest go on, and the
+    /// recovery takes its time. Requests under way are gone.
+    ///
+    /// # Errors
+    /// If the configuration does not stand.
+    pub fn power_cycle(mut self, seed: u64) -> Result<Self, ConfigError> {
+        if self.flash.config.recovery.plp {
+            self.flush_on_capacitors();
+        }
+        let config = self.flash.config.clone();
+        let (at, digest) = (self.now(), self.digest);
+        let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
+        let busy = self.flash.busy_ns();
+        let silicon = self.flash.nand.cut_power(config.recovery.plp);
+        let layout = config.validate()?;
+        let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
+        let report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
+        ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
+        (ssd.flash.stats, ssd.digest) = (stats, digest);
+        ssd.start(report);
+        Ok(ssd)
+    }
+
+    /// The recovery is over: the drive begins to work.
+    fn start(&mut self, report: RecoveryReport) {
+        self.recovery = Some(report);
+        self.flash.read_only = !self.flash.fits();
+        self.flash.collect(&mut self.mapping);
+        self.flash.nand.settle();
+    }
+
+    pub(crate) fn recovered(
+        config: &DeviceConfig,
+        silicon: Silicon,
+        seed: u64,
+        look: Look,
+        erases: Option<u32>,
+    ) -> Result<Option<Self>, ConfigError> {
         let layout = config.validate()?;
         let nand = Nand::power_on(&config.nand(), silicon);
         let mut ssd = Self::assemble(config, &layout, nand, seed);
-        ssd.flash.recover();
-        ssd.flash.collect(&mut ssd.mapping);
-        ssd.flash.nand.settle();
-        Ok(ssd)
+        let Some(report) = ssd.flash.recover(look, erases) else { return Ok(None) };
+        ssd.start(report);
+        Ok(Some(ssd))
     }
 
     fn assemble(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
@@ -244,13 +294,52 @@ impl Ssd {
             idle_at: None,
             short: 0,
             digest: 0,
+            recovery: None,
             flash,
         }
     }
 
-    /// Cuts the power: RAM is gone, the flash is left as it was at this instant.
-    pub fn cut_power(self) -> Silicon {
-        self.flash.nand.cut_power()
+    /// Cuts the power: RAM is gone, the flash is left as it was at this instant. With `recovery.plp`
+    /// the capacitors first carry the drive through a flush of everything that it has taken.
+    pub fn cut_power(mut self) -> Silicon {
+        let protected = self.flash.config.recovery.plp;
+        if protected {
+            self.flush_on_capacitors();
+        }
+        self.flash.nand.cut_power(protected)
+    }
+
+    /// Flushes with what is left of the power; nanoseconds that it took.
+    fn flush_on_capacitors(&mut self) -> Time {
+        let start = self.now();
+        let command =
+            Command { id: u64::MAX, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
+        self.submit(start, &command);
+        let (mut done, mut flushed) = (Vec::new(), false);
+        while !flushed && let Some(next) = self.next_event() {
+            self.advance(next, &mut done);
+            flushed = done.drain(..).any(|completion| completion.id == u64::MAX);
+        }
+        self.now() - start
+    }
+
+    /// How long the capacitors would have to last if the power went now (ns), and the pages that would
+    /// be programmed meanwhile; nothing without `recovery.plp`. Real drives need less of either: they
+    /// dump their RAM to a place that is kept erased for it, instead of flushing.
+    pub fn hold_up(&self) -> (Time, u64) {
+        if !self.flash.config.recovery.plp {
+            return (0, 0);
+        }
+        let mut drive = self.clone();
+        let programs = |ssd: &Self| ssd.counters().programs.iter().flatten().sum::<u64>();
+        let before = programs(&drive);
+        let time = drive.flush_on_capacitors();
+        (time, programs(&drive) - before)
+    }
+
+    /// What the recovery took that this drive was powered on with; none for a new one.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
     }
 
     /// Bytes of contents kept per sector.
@@ -344,6 +433,7 @@ impl Ssd {
             short: 0,
             remaining: 1, // released when everything of it is placed
             data: Vec::new(),
+            unreadable: Vec::new(),
             number,
             noticed: false,
         };
@@ -386,6 +476,7 @@ impl Ssd {
             self.pump();
             self.flash.collect(&mut self.mapping);
         }
+        self.flash.keep_checkpoint();
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
@@ -479,6 +570,10 @@ impl Ssd {
             if self.unit() > 0 {
                 self.collect_data(lpn, mask, buffered, &mut data);
             }
+            let gone = self.flash.unreadable(lpn, rest);
+            if gone != 0 {
+                self.read_failed(slot, lpn, gone);
+            }
             if before > 2 {
                 // Only pages of this logical page can be shared with the next one.
                 reads.drain(..before);
@@ -493,14 +588,48 @@ impl Ssd {
         self.release(slot);
     }
 
+    /// What a read of `sectors` sectors from `lsn` would return now, and the sectors that it would not
+    /// (first, how many), in no time.
+    pub fn contents(&self, lsn: u64, sectors: u64) -> (Vec<u8>, Vec<(u64, u64)>) {
+        let (mut data, mut gone) = (Vec::new(), Vec::new());
+        let mut cursor = 0;
+        while cursor < sectors {
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            cursor += u64::from(mask.count_ones());
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
+            self.collect_data(lpn, mask, buffered, &mut data);
+            let base = u64::from(lpn) * u64::from(self.flash.spp);
+            let lost = runs(self.flash.unreadable(lpn, mask & !buffered));
+            gone.extend(lost.map(|(start, len)| (base + u64::from(start), u64::from(len))));
+        }
+        (data, gone)
+    }
+
+    /// The flash does not return the sectors `gone` of `lpn`.
+    #[cold]
+    fn read_failed(&mut self, slot: u32, lpn: u32, gone: u64) {
+        self.flash.stats.unreadable_sectors += u64::from(gone.count_ones());
+        let base = u64::from(lpn) * u64::from(self.flash.spp);
+        let request = &mut self.requests[slot as usize];
+        request.status = Status::MediaError;
+        for (start, len) in runs(gone) {
+            let (first, count) = (base + u64::from(start), u64::from(len));
+            match request.unreadable.last_mut() {
+                Some((last, n)) if *last + *n == first => *n += count,
+                _ => request.unreadable.push((first, count)),
+            }
+        }
+    }
+
     fn collect_data(&self, lpn: u32, mask: u64, buffered: u64, out: &mut Vec<u8>) {
         let unit = self.unit();
         let first = mask.trailing_zeros();
         let base = out.len();
         out.resize(base + mask.count_ones() as usize * unit, 0);
         let place = |sector: u32| base + (sector - first) as usize * unit;
+        let gone = self.flash.unreadable(lpn, mask);
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
-            for (start, len) in runs(f.mask & mask & !buffered) {
+            for (start, len) in runs(f.mask & mask & !buffered & !gone) {
                 let bytes =
                     self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
@@ -975,13 +1104,17 @@ impl Ssd {
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
         request.data = Vec::new();
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
-        done.push(Completion { id: request.id, at, status: request.status, data });
+        let unreadable = std::mem::take(&mut request.unreadable);
+        done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
         self.free.push(slot);
         self.outstanding -= 1;
         self.watch_idleness();
     }
 
     fn operation_done(&mut self, done: &Done) {
+        if done.failed && done.kind == Kind::Program && self.flash.program_failed(done) {
+            return;
+        }
         let info = self.flash.info(done.op);
         match done.kind {
             Kind::Read => {
@@ -1009,7 +1142,8 @@ impl Ssd {
                 if done.cause == Cause::Gc {
                     let geometry = self.flash.geometry();
                     let plane = geometry.plane_of(geometry.block_of(done.ppn));
-                    self.flash.copy_done(plane);
+                    let job = self.flash.job_of(done.op, plane);
+                    self.flash.copy_done(job);
                 }
             }
             Kind::Erase => self.flash.erase_done(done),
