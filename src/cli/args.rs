@@ -21,6 +21,8 @@ pub struct Args {
 pub enum Command {
     /// Simulate a workload on a device; with no options, a small drive under random writes.
     Run(Box<Run>),
+    /// Repeat the evaluation of a paper: its figures beside ours, met or not.
+    Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
     Presets,
     /// List the policies that --scheme takes.

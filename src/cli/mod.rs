@@ -2,6 +2,7 @@
 
 mod args;
 mod lists;
+mod reproduce;
 mod run;
 mod trace;
 
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
+        args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Presets => lists::presets(),
         args::Command::Schemes => lists::schemes(),
         args::Command::Workloads => lists::workloads(),

@@ -36,6 +36,14 @@ pub enum Error {
         /// Requests completed.
         completed: u64,
     },
+    /// Reads returned something else than the last write.
+    #[error("integrity: {mismatches} of {checked} sectors read back wrong (this is a bug of the simulator)")]
+    Wrong {
+        /// Sectors that were wrong.
+        mismatches: u64,
+        /// Sectors compared.
+        checked: u64,
+    },
 }
 
 impl Error {
