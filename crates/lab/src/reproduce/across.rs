@@ -310,7 +310,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         );
         let caches: &[u64] = if quick { &[1, 16] } else { &[1, 8, 16, 32] };
         for &cache in caches {
-            let runs = if cache == 1 { runs.clone() } else { compare(bench, Set { cache, ..paper }, &twins)? };
+            let runs =
+                if cache == 1 { runs.clone() } else { compare(bench, Set { cache, ..paper }, &twins)? };
             let mut row: Vec<Cell> = vec![format!("1/{cache}").into()];
             row.extend(map_shares(&runs).map(Cell::from));
             row.extend(
@@ -421,7 +422,15 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     } else {
         let ours = mean(runs, |r| r[0].requests[1] as f64 / sum(&r[0].requests));
         let what = "across-page requests, mean";
-        add("across-share", "Table 2", what, 0.224, ours, Rule::Points(0.05), "other traces than the paper's");
+        add(
+            "across-share",
+            "Table 2",
+            what,
+            0.224,
+            ours,
+            Rule::Points(0.05),
+            "other traces than the paper's",
+        );
     }
     let per = |a: [u64; 2], b: [u64; 2]| (a[1] as f64 / b[1] as f64) / (a[0] as f64 / b[0] as f64);
     let cost = [
@@ -457,10 +466,38 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     let updates = |r: &Run| r.reads_of(Cause::Rmw);
     let gain = Rule::Gain(0.1);
     for (id, place, what, paper, ours, why) in [
-        ("across-write-latency", "Fig 9b", "write latency, to page", 0.911, ratio(runs, 0, Run::write_ms), SIZES),
-        ("across-write-latency", "Fig 9b", "write latency, to mrsm", 0.963, ratio(runs, 1, Run::write_ms), PACKED),
-        ("across-io-latency", "Fig 9", "latency of all requests, to page", 0.884, ratio(runs, 0, Run::io_s), SIZES),
-        ("across-io-latency", "Fig 9", "latency of all requests, to mrsm", 0.954, ratio(runs, 1, Run::io_s), PACKED),
+        (
+            "across-write-latency",
+            "Fig 9b",
+            "write latency, to page",
+            0.911,
+            ratio(runs, 0, Run::write_ms),
+            SIZES,
+        ),
+        (
+            "across-write-latency",
+            "Fig 9b",
+            "write latency, to mrsm",
+            0.963,
+            ratio(runs, 1, Run::write_ms),
+            PACKED,
+        ),
+        (
+            "across-io-latency",
+            "Fig 9",
+            "latency of all requests, to page",
+            0.884,
+            ratio(runs, 0, Run::io_s),
+            SIZES,
+        ),
+        (
+            "across-io-latency",
+            "Fig 9",
+            "latency of all requests, to mrsm",
+            0.954,
+            ratio(runs, 1, Run::io_s),
+            PACKED,
+        ),
         ("across-io-latency", "Fig 9a", "read latency, to page", 0.95, ratio(runs, 0, Run::read_ms), SIZES),
         ("across-io-latency", "Fig 9a", "read latency, to mrsm", 0.95, ratio(runs, 1, Run::read_ms), PACKED),
         ("across-flash-ops", "Fig 10", "flash writes, to page", 0.841, ratio(runs, 0, all_writes), SIZES),
@@ -515,9 +552,27 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
     let mut table = Table::new(
         title,
         &[
-            "workload", "scheme", "across-page", "write ms", "read ms", "writes host", "writes gc",
-            "writes merge", "writes map", "reads host", "reads rmw", "reads gc", "reads merge", "reads map",
-            "erases", "DRAM accesses", "table bytes", "areas", "rollbacks", "unprofitable", "merged reads",
+            "workload",
+            "scheme",
+            "across-page",
+            "write ms",
+            "read ms",
+            "writes host",
+            "writes gc",
+            "writes merge",
+            "writes map",
+            "reads host",
+            "reads rmw",
+            "reads gc",
+            "reads merge",
+            "reads map",
+            "erases",
+            "DRAM accesses",
+            "table bytes",
+            "areas",
+            "rollbacks",
+            "unprofitable",
+            "merged reads",
         ],
     );
     for ((name, _), runs) in workloads.iter().zip(runs) {
@@ -530,9 +585,7 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
             let read = [Cause::Host, Cause::Rmw, Cause::Gc, Cause::Merge, Cause::Map];
             row.extend(read.map(|c| Cell::from(d[c as usize])));
             row.extend([r.erases, r.dram, r.mapping_bytes].map(Cell::from));
-            row.extend(
-                [a.direct_writes, a.rollbacks, a.unprofitable_merges, a.merged_reads].map(Cell::from),
-            );
+            row.extend([a.direct_writes, a.rollbacks, a.unprofitable_merges, a.merged_reads].map(Cell::from));
             table.rows.push(row);
         }
     }

@@ -96,12 +96,6 @@ impl Claim {
         }
     }
 
-    /// A figure of the paper that is not computed, and why.
-    pub(super) fn missing(id: &str, place: &str, what: impl Into<String>, paper: f64, why: &str) -> Self {
-        let claim = Self::new(id, place, what, "-", paper, f64::NAN, Rule::Value(0.0));
-        Self { why: why.into(), ..claim }
-    }
-
     /// The same with a reason, which is dropped where the claim is met.
     pub(super) fn because(mut self, why: &str) -> Self {
         if matches!(self.verdict, Verdict::Direction | Verdict::NotMet) {

@@ -331,7 +331,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     let everything = options.claim.is_none();
     let workloads: Vec<&'static str> = WORKLOADS
         .iter()
-        .filter(|(_, claims)| if claims.is_empty() { everything && !options.quick } else { bench.wants(claims) })
+        .filter(
+            |(_, claims)| if claims.is_empty() { everything && !options.quick } else { bench.wants(claims) },
+        )
         .map(|(workload, _)| *workload)
         .collect();
     // With the preset's write buffer and, at full size, without one.
@@ -482,14 +484,32 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         title,
         &[
-            "workload", "policy", "WAF", "WAF late", "MB/s", "RocksDB MB/s", "MySQL MB/s", "write us",
-            "write 99% us", "write 99.9% us", "read us", "calls", "refused", "moved", "demoted", "programs host",
-            "programs gc", "programs merge",
+            "workload",
+            "policy",
+            "WAF",
+            "WAF late",
+            "MB/s",
+            "RocksDB MB/s",
+            "MySQL MB/s",
+            "write us",
+            "write 99% us",
+            "write 99.9% us",
+            "read us",
+            "calls",
+            "refused",
+            "moved",
+            "demoted",
+            "programs host",
+            "programs gc",
+            "programs merge",
         ],
     );
     for o in outcomes {
         let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into()];
-        row.extend([o.waf(), o.waf_late(), o.throughput() / 1e6, o.tenant(0) / 1e6, o.tenant(1) / 1e6].map(Cell::from));
+        row.extend(
+            [o.waf(), o.waf_late(), o.throughput() / 1e6, o.tenant(0) / 1e6, o.tenant(1) / 1e6]
+                .map(Cell::from),
+        );
         row.extend(o.write_ns.map(|ns| Cell::from(ns / 1e3)));
         row.push((o.read_ns / 1e3).into());
         row.extend([o.calls[0], o.calls[1], o.moved, o.demoted].map(Cell::from));

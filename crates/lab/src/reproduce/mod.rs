@@ -9,9 +9,11 @@ pub mod across;
 mod claim;
 pub mod flashalloc;
 pub mod papa;
+pub mod poster;
 mod report;
 mod simulate;
 pub mod traces;
+pub mod waflash;
 
 pub use claim::{Claim, Rule, Verdict};
 pub use report::{Cell, Report, Table};
@@ -28,6 +30,10 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
+    /// WAFLASH.
+    Waflash,
+    /// The PC-LRU poster.
+    PcLruPoster,
     /// PAPA, TCAD.
     Papa,
     /// Across-FTL, ICPP 2023.
@@ -47,6 +53,20 @@ struct Experiment {
 }
 
 const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        paper: Paper::Waflash,
+        name: "waflash",
+        title: "WAFLASH: partial pages wait, are written as versions, and share pages",
+        claims: waflash::CLAIMS,
+        run: waflash::reproduce,
+    },
+    Experiment {
+        paper: Paper::PcLruPoster,
+        name: "pc-lru-poster",
+        title: "PC-LRU (poster): full pages leave the write buffer first",
+        claims: poster::CLAIMS,
+        run: poster::reproduce,
+    },
     Experiment {
         paper: Paper::Papa,
         name: "papa",
@@ -172,7 +192,7 @@ impl Bench<'_> {
                     loop {
                         let mine = next.fetch_add(1, Ordering::Relaxed);
                         let Some(job) = jobs.get(mine) else { break };
-                        let result = work(job);
+                        let result = work(job).map_err(|e| Error::Of { run: name(job), source: Box::new(e) });
                         let failed = result.is_err();
                         results.lock().expect("no run panicked")[mine] = Some(result);
                         if failed {
@@ -197,11 +217,7 @@ impl Bench<'_> {
 ///
 /// # Errors
 /// If there is no such claim, a trace cannot be read, or a simulation fails.
-pub fn run(
-    paper: Paper,
-    options: &Options,
-    progress: &(dyn Fn(&Step<'_>) + Sync),
-) -> Result<Report, Error> {
+pub fn run(paper: Paper, options: &Options, progress: &(dyn Fn(&Step<'_>) + Sync)) -> Result<Report, Error> {
     let experiment = paper.experiment();
     if let Some(claim) = options.claim.as_deref().filter(|c| !experiment.claims.contains(c)) {
         return Err(Error::input(format!(

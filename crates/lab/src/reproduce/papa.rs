@@ -17,9 +17,9 @@ use nandle_trace::Request;
 
 use super::traces::{self, Real};
 use super::{Bench, Cell, Claim, Report, Rule, Table};
+use crate::Error;
 use crate::config::{Drive, Wanted};
 use crate::workload::Asked;
-use crate::Error;
 
 /// Table I's traces.
 pub const WORKLOADS: [&str; 9] = ["prxy", "proj", "fin", "mds", "hm", "prn", "tpce", "tpcc", "exch"];
@@ -98,8 +98,7 @@ impl Plan {
     /// If it cannot be read.
     pub fn real(&self, path: &Path) -> Result<Vec<Request>, Error> {
         let drive = self.device(AllocationKind::Papa, false)?;
-        let asked =
-            Asked { workload: path.to_string_lossy().into(), seed: self.seed, ..Asked::default() };
+        let asked = Asked { workload: path.to_string_lossy().into(), seed: self.seed, ..Asked::default() };
         traces::requests(&asked, &drive)
     }
 }
@@ -401,7 +400,9 @@ fn measure_all(
     }
     bench.each(
         &jobs,
-        |(name, _, policy, cached)| format!("{name} {}{}", policy.name(), if *cached { ", cached" } else { "" }),
+        |(name, _, policy, cached)| {
+            format!("{name} {}{}", policy.name(), if *cached { ", cached" } else { "" })
+        },
         |&(name, trace, policy, cached)| measure(plan, name, trace, policy, cached),
     )
 }
@@ -545,17 +546,43 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         title,
         &[
-            "workload", "policy", "cache", "writes", "LSB", "CSB", "MSB", "TSB", "RMW LSB", "RMW CSB",
-            "RMW MSB", "RMW TSB", "erases", "GC writes", "write ms", "read ms", "RMW ms", "IOPS",
-            "write ms, load", "read ms, load", "RMW ms, load", "stalled", "emergencies", "ahead", "backup CSB",
+            "workload",
+            "policy",
+            "cache",
+            "writes",
+            "LSB",
+            "CSB",
+            "MSB",
+            "TSB",
+            "RMW LSB",
+            "RMW CSB",
+            "RMW MSB",
+            "RMW TSB",
+            "erases",
+            "GC writes",
+            "write ms",
+            "read ms",
+            "RMW ms",
+            "IOPS",
+            "write ms, load",
+            "read ms, load",
+            "RMW ms, load",
+            "stalled",
+            "emergencies",
+            "ahead",
+            "backup CSB",
             "backup MSB",
         ],
     );
     for o in outcomes {
         let (w, r) = (o.write_shares(), o.rmw_shares());
         let cache = if o.cached { "on" } else { "off" };
-        let mut row: Vec<Cell> =
-            vec![o.workload.clone().into(), o.policy.name().into(), cache.into(), o.writes.iter().sum::<u64>().into()];
+        let mut row: Vec<Cell> = vec![
+            o.workload.clone().into(),
+            o.policy.name().into(),
+            cache.into(),
+            o.writes.iter().sum::<u64>().into(),
+        ];
         row.extend(w.into_iter().chain(r).map(Cell::from));
         row.extend([o.erases, o.gc_writes].map(Cell::from));
         for t in [o.alone, o.loaded] {
@@ -576,9 +603,19 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
 fn qlc_table(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         "QLC: mean ratios to strict (beyond the paper)",
-        &["policy", "write response", "read response", "RMW latency", "IOPS", "write response, load", "erases"],
+        &[
+            "policy",
+            "write response",
+            "read response",
+            "RMW latency",
+            "IOPS",
+            "write response, load",
+            "erases",
+        ],
     );
-    for &(policy, name, _) in AllocationKind::ALL.iter().filter(|(policy, ..)| *policy != AllocationKind::Strict) {
+    for &(policy, name, _) in
+        AllocationKind::ALL.iter().filter(|(policy, ..)| *policy != AllocationKind::Strict)
+    {
         let metric = |f: fn(&Outcome) -> f64| Cell::from(versus(outcomes, policy, false, f));
         table.rows.push(vec![
             name.into(),

@@ -239,8 +239,7 @@ fn aligned(out: &mut String, heads: &[String], lines: &[Vec<String>]) {
 
 fn piped(out: &mut String, heads: &[String], lines: &[Vec<String>]) {
     let _ = writeln!(out, "| {} |", heads.join(" | "));
-    let rule: Vec<&str> =
-        (0..heads.len()).map(|c| if figures(lines, c) { "---:" } else { "---" }).collect();
+    let rule: Vec<&str> = (0..heads.len()).map(|c| if figures(lines, c) { "---:" } else { "---" }).collect();
     let _ = writeln!(out, "| {} |", rule.join(" | "));
     for line in lines {
         let _ = writeln!(out, "| {} |", line.join(" | "));

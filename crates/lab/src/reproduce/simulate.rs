@@ -22,10 +22,6 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Host bytes written a second of the measured phase.
-    pub fn write_bytes_per_s(&self) -> f64 {
-        self.summary.host.write.bw_bytes
-    }
     /// Host bytes moved a second.
     pub fn bytes_per_s(&self) -> f64 {
         self.summary.host.all.bw_bytes
