@@ -391,12 +391,30 @@ fn variants(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), Er
         |&(workload, &(_, policy, change, calls))| {
             let mut config = drive(scale, policy)?;
             change(&mut config.streams);
-            run(workload, &config, bench.options.seed, calls)
+            match run(workload, &config, bench.options.seed, calls) {
+                // A defect of the setting is a result to show, and no reason to lose the others.
+                Err(Error::Stuck { at_ns, .. }) => Ok(Err(at_ns)),
+                done => done.map(Ok),
+            }
         },
     )?;
-    let mut table = table("Settings beyond the paper", &outcomes);
-    for (row, (_, (name, ..))) in table.rows.iter_mut().zip(&jobs) {
-        row[1] = (*name).into();
+    let mut shown = Vec::new();
+    let mut names = Vec::new();
+    for ((workload, (name, ..)), outcome) in jobs.iter().zip(outcomes) {
+        match outcome {
+            Ok(outcome) => {
+                shown.push(outcome);
+                names.push(*name);
+            }
+            Err(at_ns) => report.notes.push(format!(
+                "{name} on {workload}: the drive came to a stand after {}: a defect of this setting",
+                crate::units::time(at_ns as f64)
+            )),
+        }
+    }
+    let mut table = table("Settings beyond the paper", &shown);
+    for (row, name) in table.rows.iter_mut().zip(names) {
+        row[1] = name.into();
     }
     report.tables.push(table);
     Ok(())
