@@ -1,6 +1,7 @@
 //! Small devices of very different kinds, for tests that want trouble.
 
 use nandle_ssd::DeviceConfig;
+use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::buffer::pc_lru::Insert;
 use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
@@ -8,6 +9,7 @@ use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::mapping::mrsm::MrsmConfig;
 use nandle_ssd::mapping::multi_version::PointerKind;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
+use nandle_ssd::streams::{Isolation, StreamsKind};
 use nandle_ssd::victim::VictimKind;
 
 /// A small SLC device without a buffer.
@@ -191,13 +193,14 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .into_iter()
     .chain(page_type_devices())
     .chain(border_devices())
+    .chain(combined_devices())
     .collect()
 }
 
 /// Devices for each policy that chooses page types: MLC, TLC and QLC, large and small sectors, with
 /// and without a buffer, wear levelling, a mapping cache.
 pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
-    use nandle_ssd::allocation::AllocationKind::{self, LsbFirst, Papa, SizeBased};
+    use nandle_ssd::allocation::AllocationKind::{LsbFirst, Papa, SizeBased};
     let device = |policy: AllocationKind, kind: CellKind, f: &dyn Fn(&mut DeviceConfig)| {
         let mut c = base();
         c.geometry.blocks_per_plane = 24;
@@ -344,6 +347,80 @@ pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.buffer.bytes = 256 << 10;
                 c.map_cache.bytes = 65536;
                 c.op_ratio = 1.2;
+            }),
+        ),
+    ]
+}
+
+/// Devices on which schemes of several papers meet.
+pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let tlc = |f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.geometry.blocks_per_plane = 28;
+        c.cell.kind = CellKind::Tlc;
+        c.cell.program_order = ProgramOrder::Relaxed;
+        c.timing.read_ns = vec![50_000, 100_000, 150_000];
+        c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let everything = |c: &mut DeviceConfig| {
+        c.buffer.bytes = 48 << 10;
+        c.scheme.buffer = BufferKind::PcLru;
+        c.scheme.mapping = MappingKind::AcrossVersions;
+        c.scheme.compaction = true;
+        c.scheme.multi_version.table_share = 1.0;
+        c.scheme.allocation = AllocationKind::Papa;
+        c.scheme.streams = StreamsKind::FlashAlloc;
+    };
+    vec![
+        ("everything", tlc(&everything)),
+        (
+            "everything, 4 KiB sectors, tiny mapping cache, dynamic, shrinking",
+            tlc(&|c| {
+                everything(c);
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.buffer.bytes = 256 << 10;
+                c.map_cache.bytes = 32768;
+                c.scheme.striping = "dynamic".into();
+                c.scheme.across.shrink = true;
+                c.streams.on_demand = true;
+            }),
+        ),
+        (
+            "across, versions, direct pointers, no buffer",
+            tlc(&|c| {
+                c.scheme.mapping = MappingKind::AcrossVersions;
+                c.scheme.multi_version.pointer = PointerKind::Direct;
+                c.scheme.multi_version.version_budget = 1.0;
+                c.scheme.multi_version.idle_merge_after_ns = 1_000_000;
+                c.wear.static_gap = 4;
+            }),
+        ),
+        (
+            "across, compaction, size-based, two streams",
+            tlc(&|c| {
+                c.buffer.bytes = 48 << 10;
+                c.scheme.mapping = MappingKind::Across;
+                c.scheme.compaction = true;
+                c.scheme.allocation = AllocationKind::SizeBased;
+                c.scheme.streams = StreamsKind::MultiStream;
+                c.streams.count = 2;
+            }),
+        ),
+        (
+            "mrsm, papa, persistent handles, mca",
+            tlc(&|c| {
+                c.buffer.bytes = 32 << 10;
+                c.scheme.buffer = BufferKind::Mca;
+                c.scheme.mapping = MappingKind::Mrsm;
+                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
+                c.scheme.allocation = AllocationKind::Papa;
+                c.scheme.streams = StreamsKind::Fdp;
+                c.streams.count = 2;
+                c.streams.isolation = Isolation::Persistently;
             }),
         ),
     ]

@@ -3,6 +3,7 @@
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
 use nandle_ssd::nand::Silicon;
+use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 /// Random traffic of `requests` requests against `ssd`; every read is checked.
@@ -41,6 +42,12 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
             92..=97 => Op::Trim,
             _ => Op::Flush,
         };
+        let streams = ssd.config().scheme.streams;
+        let stream = if streams == StreamsKind::ByTime { 0 } else { draw.below(4) as u16 };
+        let op = match draw_object(streams, draw) {
+            Some(of_objects) if op == Op::Write => of_objects,
+            _ => op,
+        };
         let data = if op == Op::Write { oracle.contents(lsn, length) } else { vec![] };
         let command = Command {
             id,
@@ -48,7 +55,7 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
             lsn: if op == Op::Flush { 0 } else { lsn },
             sectors: if op == Op::Flush { 0 } else { length },
             fua: op == Op::Write && draw.chance(0.05),
-            stream: 0,
+            stream,
             data: &data,
         };
         oracle.submitted(&command);
@@ -63,6 +70,15 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
         done.drain(..).for_each(|c| oracle.completed(&c));
     }
     ssd.check();
+}
+
+/// What a write becomes now and then where objects are known.
+fn draw_object(streams: StreamsKind, draw: &mut Stream) -> Option<Op> {
+    match (streams == StreamsKind::FlashAlloc).then(|| draw.below(40))? {
+        0 => Some(Op::FlashAlloc),
+        1 => Some(Op::FlashFree),
+        _ => None,
+    }
 }
 
 /// A new device under `requests` requests of such traffic.

@@ -205,7 +205,7 @@ impl Array {
     }
     /// Everything that page `from` holds is to be what page `to` holds, under the same version.
     pub(crate) fn repeat(&mut self, from: Ppn, to: Ppn) {
-        if self.page_use(from) == PageUse::Data {
+        if self.page_use(from).is_data() {
             self.copy(from, 0, to, 0, self.geometry.sectors_per_page());
         }
         if let Some(note) = self.note(from).cloned() {

@@ -22,6 +22,8 @@ pub enum PageUse {
     Torn = 5,
     /// A part of a checkpoint of the map.
     Checkpoint = 6,
+    /// Host sectors on both sides of a page border (an across-page area).
+    Area = 7,
 }
 
 impl PageUse {
@@ -33,8 +35,15 @@ impl PageUse {
             3 => Self::Meta,
             4 => Self::Padding,
             6 => Self::Checkpoint,
+            7 => Self::Area,
             _ => Self::Torn,
         }
+    }
+
+    /// Whether it holds host sectors.
+    #[inline]
+    pub fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::Area)
     }
 }
 

@@ -352,7 +352,7 @@ impl Nand {
             self.wait_for(op, before.0);
         }
         if let Some(faults) = &mut self.faults
-            && self.array.page_use(ppn) == PageUse::Data
+            && self.array.page_use(ppn).is_data()
             && faults.reads.draw(&mut faults.stream)
         {
             // Decided here, as everything else: what is copied from the page is lost as well.

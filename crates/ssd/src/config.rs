@@ -344,7 +344,7 @@ impl DeviceConfig {
         if self.scheme.compaction {
             Packing::new(self)?;
         }
-        Ok(u32::from(self.scheme.compaction || self.scheme.mapping == MappingKind::MultiVersion))
+        Ok(u32::from(self.scheme.compaction || self.scheme.mapping.has_versions()))
     }
 
     /// Checks every setting against its range and against the others.
@@ -446,26 +446,11 @@ impl DeviceConfig {
                 return Err(ConfigError::new("scheme.mrsm.region_pages", region_pages, expected));
             }
         }
-        let away = matches!(self.scheme.mapping, MappingKind::Across | MappingKind::Mrsm);
-        if self.scheme.streams != StreamsKind::ByTime && self.scheme.allocation != AllocationKind::Strict {
-            return Err(ConfigError::new(
-                "scheme.allocation",
-                self.scheme.allocation.name(),
-                "strict with streams other than by-time: their blocks are written in shadow order",
-            ));
-        }
-        if away && self.scheme.allocation != AllocationKind::Strict {
-            return Err(ConfigError::new(
-                "scheme.allocation",
-                self.scheme.allocation.name(),
-                "strict with mapping across or mrsm: one of their writes may need pages of several types at once",
-            ));
-        }
-        if self.scheme.compaction && away {
+        if self.scheme.compaction && self.scheme.mapping == MappingKind::Mrsm {
             return Err(ConfigError::new(
                 "scheme.compaction",
                 true,
-                format!("false: mapping {:?} packs pages by itself", self.scheme.mapping.name()),
+                "false: mapping \"mrsm\" packs parts of pages by itself",
             ));
         }
         if !(4..=16).contains(&self.map_cache.entry_bytes) {

@@ -110,10 +110,22 @@ impl Flash {
     #[inline]
     pub(crate) fn settle_extra(&mut self, lpn: u32) {
         if self.blocks.extra_total() > 0
-            && let Some(ppn) = self.fragments.single(lpn)
+            && let Some(ppn) = self.only_page(lpn)
             && matches!(self.nand.array().oob(ppn).extents, Extents::Home { .. })
         {
             self.blocks.clear_extra(ppn);
+        }
+    }
+
+    /// The one page that `lpn` has, areas aside.
+    #[inline]
+    fn only_page(&self, lpn: u32) -> Option<Ppn> {
+        if self.areas().is_none() {
+            return self.fragments.single(lpn);
+        }
+        match self.own(lpn).as_slice() {
+            [f] if f.shift == 0 => Some(f.ppn),
+            _ => None,
         }
     }
 
@@ -133,7 +145,7 @@ impl Flash {
         let mut extra = std::collections::BTreeSet::new();
         let mut own = std::collections::BTreeSet::new();
         for lpn in 0..self.fragments.len() {
-            let list = self.fragments.get(lpn, array);
+            let list = self.own(lpn);
             let alone = |ppn: Ppn| {
                 let mut alone = true;
                 array

@@ -74,14 +74,14 @@ impl Flash {
     fn repeat(&mut self, op: OpId, from: Ppn, to: Ppn, label: u16) {
         let (kind, live, extra) =
             (self.array().page_use(from), self.blocks.is_live(from), self.blocks.is_extra(from));
-        let beside = kind == PageUse::Data && self.lies_beside(from);
+        let beside = kind.is_data() && self.lies_beside(from);
         let mut held: SmallVec<[(u32, FragmentList); 2]> = SmallVec::new();
         let mut area = None;
         let mut number = 0;
         if let Extents::Home { lpn, .. } = self.array().oob(from).extents {
             number = lpn;
         }
-        if live && kind == PageUse::Data {
+        if live && kind.is_data() {
             for (lpn, f) in self.fragments.live_in(from, self.nand.array()) {
                 if !held.iter().any(|&(seen, _)| seen == lpn) {
                     held.push((lpn, self.fragments.get(lpn, self.nand.array())));
@@ -98,7 +98,7 @@ impl Flash {
             return;
         }
         match kind {
-            PageUse::Data => {
+            PageUse::Data | PageUse::Area => {
                 for (lpn, list) in &mut held {
                     list.iter_mut().filter(|f| f.ppn == from).for_each(|f| f.ppn = to);
                     self.fragments.set(*lpn, std::mem::take(list), self.nand.array());

@@ -640,7 +640,7 @@ impl Flash {
         let read = self.read_copy(ppn, !urgent);
         let oob = self.nand.array().oob(ppn);
         let kind = oob.kind;
-        if kind != PageUse::Data {
+        if !kind.is_data() {
             let Extents::Home { lpn: number, start, len } = oob.extents else {
                 unreachable!("system pages have one extent")
             };

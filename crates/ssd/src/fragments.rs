@@ -5,7 +5,7 @@
 //! offset i), is one word; anything else is a list in a side table. In word form the page's
 //! out-of-band area says which sectors it holds, so nothing is kept twice.
 
-use nandle_nand::{Array, Extents, PageUse, Ppn};
+use nandle_nand::{Array, Extents, Ppn};
 use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
@@ -105,16 +105,6 @@ impl Fragments {
     pub fn single(&self, lpn: u32) -> Option<Ppn> {
         let word = self.words[lpn as usize];
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
-    }
-    /// The page that stores sectors of `lpn` at home.
-    #[inline]
-    pub(crate) fn home(&self, lpn: u32) -> Option<Ppn> {
-        let word = self.words[lpn as usize];
-        if word & LIST == 0 {
-            word.checked_sub(1).map(Ppn)
-        } else {
-            self.lists[(word & !LIST) as usize].iter().find(|f| f.shift == 0).map(|f| f.ppn)
-        }
     }
     /// Logical pages that need more than their word.
     pub fn lists_in_use(&self) -> usize {
@@ -246,7 +236,7 @@ impl Fragments {
     pub(crate) fn live_in(&self, ppn: Ppn, array: &Array) -> SmallVec<[(u32, Fragment); 2]> {
         let spp = self.sectors_per_page;
         let oob = array.oob(ppn);
-        debug_assert_eq!(oob.kind, PageUse::Data);
+        debug_assert!(oob.kind.is_data());
         let mut out = SmallVec::new();
         let mut last = u32::MAX;
         oob.extents.each(spp, |e| {

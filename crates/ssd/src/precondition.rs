@@ -42,7 +42,7 @@ impl Flash {
         let MapCache::OnDemand(map) = &self.map else { return };
         let planes = self.geometry().planes();
         for page in 0..map.map_pages() {
-            let entries = self.table.entries(page, &self.fragments, &self.layout);
+            let entries = self.table.entries(page, &self.fragments, self.nand.array(), &self.layout);
             let plane = page % planes;
             if entries.iter().all(|&byte| byte == 0) || self.room(plane, Role::System, PageClass::SYSTEM) == 0
             {
@@ -153,7 +153,7 @@ impl Flash {
                 let mut covered = 0_u64;
                 let base = u64::from(lpn) * u64::from(self.spp);
                 let oob = array.oob(f.ppn);
-                assert_eq!(oob.kind, PageUse::Data);
+                assert!(oob.kind.is_data());
                 oob.extents.each(self.spp, |e| {
                     for n in 0..u64::from(e.sectors) {
                         let at = i64::from(e.at) + n as i64;

@@ -343,7 +343,7 @@ impl Flash {
             p.oob(self, ppn);
             let version = array.version(ppn);
             match kind {
-                PageUse::Data => scan.found.push((version, Found::Data(ppn))),
+                PageUse::Data | PageUse::Area => scan.found.push((version, Found::Data(ppn))),
                 PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
                     let Extents::Home { lpn: number, .. } = array.oob(ppn).extents else { continue };
                     if kind == PageUse::Meta {
@@ -394,7 +394,8 @@ impl Flash {
             let number = base.seqs.len() as u32 - 1;
             let array = self.nand.array();
             let there = |ppn: Ppn, kind: PageUse| {
-                array.page_use(ppn) == kind
+                let found = array.page_use(ppn);
+                (found == kind || found.is_data() && kind.is_data())
                     && array.seq_of_block(array.geometry().block_of(ppn)) <= header.seq
             };
             let mut entries = vec![];
@@ -614,7 +615,7 @@ impl Flash {
         }
         let MapCache::OnDemand(map) = &mut self.map else { return };
         for page in 0..map.map_pages() {
-            let entries = self.table.entries(page, &self.fragments, &self.layout);
+            let entries = self.table.entries(page, &self.fragments, self.nand.array(), &self.layout);
             let same = match map.location(page).and_then(|ppn| self.nand.array().note(ppn)) {
                 Some(note) => **note == *entries,
                 None => entries.iter().all(|&byte| byte == 0),

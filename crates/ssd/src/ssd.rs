@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
-use crate::allocation::PageClass;
+use crate::allocation::{PageClass, Role};
 use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
 use crate::flash::{Contents, Flash};
@@ -707,27 +707,44 @@ impl Ssd {
         }
     }
 
-    /// Whether the flash takes `parts` writes of `lpn` now.
-    fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
-        let role = self.flash.host_role(lpn, stream);
-        let pages = parts * self.mapping.pages_per_part();
-        let class = PageClass { full, alone };
+    /// What writes of `lpn` may need: logical page, role and class, until `one` says no.
+    #[inline]
+    fn needs(
+        &self,
+        lpn: u32,
+        stream: u16,
+        (full, alone): (bool, bool),
+        mut one: impl FnMut(u32, Role, PageClass) -> bool,
+    ) -> bool {
         let reach = self.mapping.reach();
-        if reach == 0 {
-            return self.flash.has_room(lpn, role, class, pages);
-        }
         let last = (lpn + reach).min(self.flash.layout.logical_pages - 1);
+        // A whole page may be written as parts of pages.
+        let parts_too = full && self.mapping.mixes_classes();
         (lpn.saturating_sub(reach)..=last).all(|near| {
             let role = self.flash.host_role(near, stream);
-            self.flash.has_room(near, role, class, pages)
+            one(near, role, PageClass { full, alone })
+                && (!parts_too || one(near, role, PageClass { full: false, alone }))
+        })
+    }
+
+    /// Whether the flash takes `parts` writes of `lpn` now.
+    #[inline]
+    fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
+        let pages = parts * self.mapping.pages_per_part();
+        self.needs(lpn, stream, (full, alone), |lpn, role, class| {
+            self.flash.has_room(lpn, role, class, pages)
         })
     }
 
     /// `parts` writes of `lpn` wait for pages of their class.
     fn call_for(&mut self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) {
-        let role = self.flash.host_role(lpn, stream);
         let pages = parts * self.mapping.pages_per_part();
-        self.flash.call_for(lpn, role, PageClass { full, alone }, pages);
+        let mut all: SmallVec<[(u32, Role, PageClass); 6]> = SmallVec::new();
+        self.needs(lpn, stream, (full, alone), |lpn, role, class| {
+            all.push((lpn, role, class));
+            true
+        });
+        all.into_iter().for_each(|(lpn, role, class)| self.flash.call_for(lpn, role, class, pages));
     }
 
     /// Places a write straight into flash, together with what the buffer holds of its pages.
@@ -866,7 +883,7 @@ impl Ssd {
             let Some(buffer) = &self.buffer else { return };
             let entry = *buffer.entry(slot);
             let full = entry.mask == self.flash.full_mask();
-            self.call_for(entry.lpn, entry.stream, full, true, slots.len() as u32);
+            self.call_for(entry.lpn, entry.stream, full, slots.len() == 1, slots.len() as u32);
         }
     }
 
@@ -874,6 +891,9 @@ impl Ssd {
     fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         let mut slots = buffer.victims(&self.flash, &self.mapping);
+        if self.mapping.joins_borders() {
+            buffer.join_border(&mut slots);
+        }
         if slots.len() > 1 {
             // What leaves together goes to the same blocks.
             let role = |slot: u32| {
@@ -884,14 +904,12 @@ impl Ssd {
             slots.retain(|slot| role(*slot) == first);
         }
         let full = self.flash.full_mask();
-        if self.mapping.joins_borders() {
-            buffer.join_border(&mut slots);
-        }
         let room = |ssd: &Self, slots: &[u32]| {
             let Some(buffer) = &ssd.buffer else { return false };
             slots.iter().all(|&slot| {
                 let entry = buffer.entry(slot);
-                ssd.has_room(entry.lpn, entry.stream, entry.mask == full, true, slots.len() as u32)
+                let (whole, count) = (entry.mask == full, slots.len() as u32);
+                ssd.has_room(entry.lpn, entry.stream, whole, count == 1, count)
             })
         };
         if slots.len() > 1 && !room(self, &slots) {

@@ -44,7 +44,7 @@ impl Flash {
         let location = map.location(page);
         let op = location.map(|ppn| {
             if let Some(note) = self.nand.array().note(ppn) {
-                let entries = self.table.entries(page, &self.fragments, &self.layout);
+                let entries = self.table.entries(page, &self.fragments, self.nand.array(), &self.layout);
                 assert!(**note == *entries, "translation page {page} in flash is not what the map says");
             }
             let op = self.nand.read(ppn, self.spp, Cause::Map, background, after.as_slice());
@@ -110,7 +110,7 @@ impl Flash {
 
     fn write_map_page(&mut self, page: u32) -> bool {
         let Some(plane) = self.choose_plane(page, Role::System, PageClass::SYSTEM) else { return false };
-        let entries = self.table.entries(page, &self.fragments, &self.layout);
+        let entries = self.table.entries(page, &self.fragments, self.nand.array(), &self.layout);
         let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
         self.nand.array_mut().set_note(ppn, entries.into());
         if let MapCache::OnDemand(map) = &mut self.map {

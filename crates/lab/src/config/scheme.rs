@@ -42,6 +42,11 @@ pub const SHORTHANDS: &[Shorthand] = &[
         sum: "pc-lru+multi-version+compaction",
         line: "WAFLASH: partial pages wait, are written as versions, and share physical pages.",
     },
+    Shorthand {
+        name: "everything",
+        sum: "waflash+across+papa+flashalloc",
+        line: "All of the papers' schemes in one drive.",
+    },
 ];
 
 /// A policy as `--scheme` takes it.
@@ -99,8 +104,15 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
     for term in terms(sum)? {
         let name = term.split('(').next().unwrap_or_default();
         let policy = find(name, &all, sum)?;
-        if let Some((_, their_term)) = chosen.iter().find(|(p, _)| p.seam == policy.seam) {
+        if let Some((theirs, their_term)) = chosen.iter_mut().find(|(p, _)| p.seam == policy.seam) {
             if *their_term == term {
+                continue;
+            }
+            // Policies that go together are registered under the sum of their names.
+            let names = [[theirs.name, policy.name], [policy.name, theirs.name]].map(|pair| pair.join("+"));
+            let both = all.iter().find(|p| p.seam == policy.seam && names.iter().any(|name| p.name == name));
+            if let Some(both) = both {
+                *theirs = *both;
                 continue;
             }
             return Err(Error::input(format!(
@@ -187,7 +199,7 @@ fn terms(sum: &str) -> Result<Vec<String>, Error> {
             return Err(Error::input(format!("--scheme {sum}: expected a policy before and after each +")));
         }
         match SHORTHANDS.iter().find(|s| s.name == term) {
-            Some(short) => out.extend(short.sum.split('+').map(str::to_owned)),
+            Some(short) => out.extend(terms(short.sum)?),
             None => out.push(term.to_owned()),
         }
     }

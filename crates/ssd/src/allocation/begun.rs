@@ -363,7 +363,9 @@ impl Begun {
             let waits = self.links[block.0 as usize].kind != NOWHERE;
             assert_eq!(
                 waits,
-                state == State::Open && array.pages_programmed(block) < self.pages_per_block,
+                state == State::Open
+                    && blocks.object(block).is_none()
+                    && array.pages_programmed(block) < self.pages_per_block,
                 "block {block:?} is {state:?}"
             );
         }

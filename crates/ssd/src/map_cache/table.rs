@@ -4,6 +4,8 @@
 //! same cache. Their contents are always what the map in RAM says, so that a page in flash that
 //! differs from it was left behind by a bug.
 
+use nandle_nand::Array;
+
 use crate::config::{DeviceConfig, Layout};
 use crate::fragments::Fragments;
 use crate::mapping::MappingKind;
@@ -25,21 +27,21 @@ pub enum Table {
 pub(crate) fn shape(config: &DeviceConfig, logical_pages: u32) -> (u32, u32) {
     let (page, entry) = (config.geometry.page_bytes, config.map_cache.entry_bytes);
     match config.scheme.mapping {
-        MappingKind::Page | MappingKind::MultiVersion => {
+        MappingKind::Mrsm => Regions::shape(config, logical_pages),
+        kind if kind.has_areas() => Areas::shape(page, entry, logical_pages),
+        _ => {
             let per_page = page / entry;
             (per_page, logical_pages.div_ceil(per_page))
         }
-        MappingKind::Across => Areas::shape(page, entry, logical_pages),
-        MappingKind::Mrsm => Regions::shape(config, logical_pages),
     }
 }
 
 impl Table {
     pub(crate) fn new(config: &DeviceConfig, layout: &Layout) -> Self {
         match config.scheme.mapping {
-            MappingKind::Page | MappingKind::MultiVersion => Self::Page,
-            MappingKind::Across => Self::Across(Box::new(Areas::new(config, layout))),
             MappingKind::Mrsm => Self::Regions(Box::new(Regions::new(config, layout))),
+            kind if kind.has_areas() => Self::Across(Box::new(Areas::new(config, layout))),
+            _ => Self::Page,
         }
     }
 
@@ -53,10 +55,16 @@ impl Table {
     }
 
     /// The contents of translation page `page`.
-    pub(crate) fn entries(&self, page: u32, fragments: &Fragments, layout: &Layout) -> Vec<u8> {
+    pub(crate) fn entries(
+        &self,
+        page: u32,
+        fragments: &Fragments,
+        array: &Array,
+        layout: &Layout,
+    ) -> Vec<u8> {
         match self {
             Self::Page => fragments.entries(page, layout.entries_per_map_page),
-            Self::Across(areas) => areas.entries(page, fragments, layout),
+            Self::Across(areas) => areas.entries(page, fragments, array, layout),
             Self::Regions(regions) => regions.entries(page, fragments),
         }
     }

@@ -24,22 +24,26 @@
 //!
 //! With `shrink` (ours) an area gives up the sectors that are overwritten instead of rolling back.
 //!
-//! Everything is derived from the fragments: an area's lie away from home, with a negative shift in
-//! its first logical page and a positive one in the second, which nothing else does. So garbage
-//! collection moves an area as a unit, and recovery finds it in the out-of-band areas alone.
+//! Everything is derived from the fragments: the page of an area says so in its out-of-band area, and
+//! its sectors lie away from home, with a negative shift in the first logical page and a positive one
+//! in the second. So garbage collection moves an area as a unit, and recovery finds it by itself.
+//!
+//! What is no area is placed by an inner scheme: by page mapping, or as versions and compacted pages
+//! (`across+multi-version`, `across+compaction`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nandle_nand::{Cause, Extent, Extents, OpId, PageUse, Ppn};
+use nandle_nand::{Array, Cause, Extent, Extents, OpId, PageUse, Ppn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{Part, Write};
+use super::multi_version::MultiVersion;
+use super::{Part, Write, page};
 use crate::allocation::PageClass;
 use crate::config::{DeviceConfig, Layout};
 use crate::flash::{Contents, Flash, Owner, Page, Reads};
-use crate::fragments::{Fragment, Fragments, run_mask, runs};
+use crate::fragments::{Fragment, FragmentList, Fragments, run_mask, runs};
 use crate::map_cache::{MapCache, table::Table};
 use crate::striping::Striping;
 
@@ -163,7 +167,13 @@ impl Areas {
         index | u32::from(left) << 23
     }
 
-    pub(crate) fn entries(&self, page: u32, fragments: &Fragments, layout: &Layout) -> Vec<u8> {
+    pub(crate) fn entries(
+        &self,
+        page: u32,
+        fragments: &Fragments,
+        array: &Array,
+        layout: &Layout,
+    ) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(page) = page.checked_sub(self.pmt_pages) {
             let first = (page * self.amt_per_page) as usize;
@@ -179,7 +189,7 @@ impl Areas {
         }
         let first = page * layout.entries_per_map_page;
         for lpn in first..(first + layout.entries_per_map_page).min(layout.logical_pages) {
-            out.extend_from_slice(&fragments.home(lpn).map_or(0, |ppn| ppn.0 + 1).to_le_bytes());
+            out.extend_from_slice(&own_entry(fragments, array, lpn).to_le_bytes());
             // Stored as the complement, so that "none" reads as zero.
             out.extend_from_slice(&(self.field(lpn) ^ MOST as u32).to_le_bytes()[..3]);
         }
@@ -192,6 +202,32 @@ impl Areas {
             let field = u32::from_le_bytes([e[4], e[5], e[6], 0]) & MOST as u32 ^ MOST as u32;
             if field == MOST as u32 { NONE } else { field }
         })
+    }
+}
+
+/// Who places what is no area.
+#[derive(Clone, Debug)]
+pub enum Inner {
+    /// Page mapping.
+    Page,
+    /// Versions, compacted pages, or both.
+    MultiVersion(Box<MultiVersion>),
+}
+
+impl Inner {
+    fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
+        match self {
+            Self::Page => page::place(flash, write),
+            Self::MultiVersion(scheme) => scheme.place(flash, write),
+        }
+    }
+
+    /// Places a part, but for the sectors `held`, which stay in areas.
+    fn place_beside(&mut self, flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, held: u64) {
+        match self {
+            Self::Page => page::place_beside(flash, write, part, held, &mut Reads::new()),
+            Self::MultiVersion(scheme) => scheme.place_part(flash, write, part, held),
+        }
     }
 }
 
@@ -222,7 +258,7 @@ fn area_of(flash: &Flash, first: u32) -> Option<Area> {
             break;
         }
         for f in flash.fragments.get(first + half, flash.array()) {
-            if (f.shift < 0 && half == 0) || (f.shift > 0 && half == 1) {
+            if flash.is_area(f.ppn) && (f.shift < 0) == (half == 0) {
                 let at = pages.iter().position(|area| area.appn == f.ppn).unwrap_or_else(|| {
                     pages.push(Area { first, masks: [0; 2], appn: f.ppn });
                     pages.len() - 1
@@ -239,10 +275,26 @@ fn area_of(flash: &Flash, first: u32) -> Option<Area> {
     pages.pop()
 }
 
+/// The entry of `lpn` in PMT, beside AIdx: its page, or a word that stands for all of its pages.
+fn own_entry(fragments: &Fragments, array: &Array, lpn: u32) -> u32 {
+    if let Some(ppn) = fragments.single(lpn) {
+        return ppn.0 + 1;
+    }
+    let (mut entry, mut last) = (0, None);
+    for f in fragments.get(lpn, array) {
+        if array.page_use(f.ppn) != PageUse::Area && last != Some(f.ppn) {
+            let word = f.ppn.0 + 1;
+            entry = if last.is_none() { word } else { nandle_random::mix(u64::from(entry ^ word)) as u32 };
+            last = Some(f.ppn);
+        }
+    }
+    entry
+}
+
 /// The sectors of `lpn` that lie in areas.
 fn in_areas(flash: &Flash, lpn: u32, but: Option<Ppn>) -> u64 {
     let list = flash.fragments.get(lpn, flash.array());
-    list.iter().filter(|f| f.shift != 0 && Some(f.ppn) != but).fold(0, |mask, f| mask | f.mask)
+    list.iter().filter(|f| flash.is_area(f.ppn) && Some(f.ppn) != but).fold(0, |mask, f| mask | f.mask)
 }
 
 /// First sector and end of two masks, counted from the start of the first logical page.
@@ -267,30 +319,33 @@ pub(crate) fn makes_run(a: u64, b: u64, full: u64) -> bool {
         && a.count_ones() + b.count_ones() <= full.count_ones()
 }
 
-/// Places runs over page borders in areas and everything else through `normal`, which places a part
-/// without touching the sectors that it is told stay where they are (an inner scheme's business).
-pub(crate) fn place(
-    flash: &mut Flash,
-    write: &Write<'_>,
-    shrink: bool,
-    mut normal: impl FnMut(&mut Flash, &Write<'_>, &Part<'_>, u64, &mut Reads),
-) -> u32 {
+/// Places runs over page borders in areas and everything else through `inner`.
+pub(crate) fn place(flash: &mut Flash, write: &Write<'_>, shrink: bool, inner: &mut Inner) -> u32 {
     let (mut programs, mut n) = (0, 0);
+    // Parts that areas have nothing to do with, which the inner scheme may place together.
+    let mut plain: SmallVec<[Part<'_>; 2]> = SmallVec::new();
     while n < write.parts.len() {
         let pair = write.parts.get(n..n + 2).filter(|pair| straddles(pair, flash.full_mask()));
+        let part = &write.parts[n];
         if let Some(pair) = pair {
             if place_run(flash, write, pair, shrink) {
                 programs += 1;
             } else {
                 for part in pair {
-                    programs += place_part(flash, write, part, false, shrink, &mut normal);
+                    programs += place_part(flash, write, part, false, shrink, inner);
                 }
             }
             n += 2;
+        } else if has_area(flash, part.lpn.wrapping_sub(1)) || has_area(flash, part.lpn) {
+            programs += place_part(flash, write, part, true, shrink, inner);
+            n += 1;
         } else {
-            programs += place_part(flash, write, &write.parts[n], true, shrink, &mut normal);
+            plain.push(*part);
             n += 1;
         }
+    }
+    if !plain.is_empty() {
+        programs += inner.place(flash, &Write { parts: &plain, ..*write });
     }
     programs
 }
@@ -348,15 +403,10 @@ fn place_part(
     part: &Part<'_>,
     merge: bool,
     shrink: bool,
-    normal: &mut impl FnMut(&mut Flash, &Write<'_>, &Part<'_>, u64, &mut Reads),
+    inner: &mut Inner,
 ) -> u32 {
-    let mut reads = Reads::new();
     let (lpn, spp) = (part.lpn, flash.sectors_per_page());
     let borders = [lpn.wrapping_sub(1), lpn].map(|border| has_area(flash, border).then_some(border));
-    if borders == [None, None] {
-        normal(flash, write, part, 0, &mut reads);
-        return 1;
-    }
     // The areas that lose sectors to the part and have others left.
     let mut hit: SmallVec<[Area; 2]> = SmallVec::new();
     for border in borders.into_iter().flatten() {
@@ -401,13 +451,18 @@ fn place_part(
             }
         }
     }
-    normal(flash, write, part, held, &mut reads);
-    for &(other, appn) in &homeless {
-        // Its share of the dissolved area and its base page; what other areas hold stays there.
-        let held = in_areas(flash, other, Some(appn));
-        let contents = Contents { bytes: &[], first: 0 };
-        let rest = Part { lpn: other, mask: 0, contents, release: 0, load: None };
-        normal(flash, write, &rest, held, &mut reads);
+    if hit.is_empty() {
+        inner.place_beside(flash, write, part, held);
+    } else {
+        let mut reads = Reads::new();
+        page::place_beside(flash, write, part, held, &mut reads);
+        for &(other, appn) in &homeless {
+            // Its share of the dissolved area and its base page; what other areas hold stays there.
+            let held = in_areas(flash, other, Some(appn));
+            let contents = Contents { bytes: &[], first: 0 };
+            let rest = Part { lpn: other, mask: 0, contents, release: 0, load: None };
+            page::place_beside(flash, write, &rest, held, &mut reads);
+        }
     }
     flash.areas_follow(lpn);
     1 + homeless.len() as u32
@@ -461,9 +516,11 @@ impl Flash {
             && match &self.striping {
                 Striping::Static(order) => {
                     let plane = order.plane(first);
-                    areas.in_plane[plane as usize] < spare(plane)
+                    areas.in_plane[plane as usize] + self.blocks.extra(plane) < spare(plane)
                 }
-                Striping::Dynamic(_) => areas.live() < (0..self.geometry().planes()).map(spare).sum(),
+                Striping::Dynamic(_) => {
+                    areas.live() + self.blocks.extra_total() < (0..self.geometry().planes()).map(spare).sum()
+                }
             }
     }
 
@@ -507,7 +564,7 @@ impl Flash {
         let plane = self.choose_plane(first, role, class).expect("room was checked");
         let release = parts.iter().flatten().map(|part| part.release).sum();
         let owner = Owner { request: write.request, release };
-        let kind = PageUse::Data;
+        let kind = PageUse::Area;
         let page =
             Page { plane, role, class, kind, extents: Extents::List(&extents), cause: Cause::Host, owner };
         let (ppn, op) = self.append(&page, &after);
@@ -526,10 +583,10 @@ impl Flash {
         for half in [0, 1] {
             if masks[half] != 0 {
                 let lpn = first + half as u32;
-                let home = self.fragments.home(lpn);
+                let entry = own_entry(&self.fragments, self.nand.array(), lpn);
                 let fragment = Fragment { mask: masks[half], ppn, shift: shifts[half] as i8 };
                 self.attach_beside(lpn, fragment, op);
-                if self.fragments.home(lpn) != home {
+                if own_entry(&self.fragments, self.nand.array(), lpn) != entry {
                     self.map_changed(lpn);
                 }
             }
@@ -609,10 +666,32 @@ impl Flash {
         }
     }
 
+    /// Whether `ppn` is an across-page area.
+    #[inline]
+    pub(crate) fn is_area(&self, ppn: Ppn) -> bool {
+        matches!(self.table, Table::Across(_)) && self.array().page_use(ppn) == PageUse::Area
+    }
+
+    /// Areas in `plane`.
+    #[inline]
+    pub(crate) fn areas_in(&self, plane: u32) -> u32 {
+        self.areas().map_or(0, |areas| areas.in_plane[plane as usize])
+    }
+
+    /// All fragments of `lpn` that lie in no area, newest first.
+    #[inline]
+    pub(crate) fn own(&self, lpn: u32) -> FragmentList {
+        let mut list = self.fragments.get(lpn, self.array());
+        if matches!(self.table, Table::Across(_)) {
+            list.retain(|f| !self.is_area(f.ppn));
+        }
+        list
+    }
+
     /// Whether a page with this live fragment is an area.
     #[inline]
     pub(crate) fn holds_area(&self, fragment: Fragment) -> bool {
-        matches!(self.table, Table::Across(_)) && fragment.shift != 0
+        self.is_area(fragment.ppn)
     }
 
     /// Garbage collection moved the area that this fragment of `lpn` belongs to.
@@ -702,7 +781,7 @@ impl Flash {
         }
         let borders: BTreeSet<u32> = (0..self.fragments.len())
             .flat_map(|lpn| self.fragments.get(lpn, self.nand.array()).into_iter().map(move |f| (lpn, f)))
-            .filter(|(_, f)| f.shift != 0)
+            .filter(|(_, f)| self.is_area(f.ppn))
             .map(|(lpn, f)| if f.shift < 0 { lpn } else { lpn - 1 })
             .collect();
         let mut old: BTreeMap<u32, u32> = BTreeMap::new();

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::allocation::Role;
 use crate::config::DeviceConfig;
 use crate::flash::{Contents, Flash};
+use across::Inner;
 use multi_version::MultiVersion;
 
 pub mod across;
@@ -25,16 +26,23 @@ crate::catalog! {
         Across = "across",
         /// Regions mapped by page or by sub-page, sub-pages packed together (MRSM).
         Mrsm = "mrsm",
+        /// Across-page areas for writes over a border, versions for other partial updates.
+        AcrossVersions = "across+multi-version",
     }
 }
 
 impl MappingKind {
+    /// Whether writes over a page border get a page of their own.
+    pub fn has_areas(self) -> bool {
+        matches!(self, Self::Across | Self::AcrossVersions)
+    }
+    /// Whether partial updates are written as versions.
+    pub fn has_versions(self) -> bool {
+        matches!(self, Self::MultiVersion | Self::AcrossVersions)
+    }
     /// Most programs in one plane that room is asked for at once: those of the two parts of a run.
     pub(crate) fn pages_at_once(self) -> u32 {
-        match self {
-            Self::Page | Self::Mrsm | Self::MultiVersion => 2,
-            Self::Across => 6,
-        }
+        if self.has_areas() { 6 } else { 2 }
     }
 }
 
@@ -78,6 +86,8 @@ pub enum Mapping {
     Across {
         /// Areas shrink instead of rolling back.
         shrink: bool,
+        /// What places everything else.
+        inner: Inner,
     },
     /// See [`mrsm`].
     Mrsm,
@@ -87,15 +97,37 @@ pub enum Mapping {
 
 impl Mapping {
     pub(crate) fn new(config: &DeviceConfig, logical_pages: u32) -> Self {
-        let versions = config.scheme.mapping == MappingKind::MultiVersion;
-        if versions || config.scheme.compaction {
-            Self::MultiVersion(Box::new(MultiVersion::new(config, logical_pages, versions)))
-        } else {
-            match config.scheme.mapping {
-                MappingKind::Across => Self::Across { shrink: config.scheme.across.shrink },
-                MappingKind::Mrsm => Self::Mrsm,
-                MappingKind::Page | MappingKind::MultiVersion => Self::Page,
+        let kind = config.scheme.mapping;
+        let versions = (kind.has_versions() || config.scheme.compaction)
+            .then(|| Box::new(MultiVersion::new(config, logical_pages, kind.has_versions())));
+        match (kind, versions) {
+            (MappingKind::Mrsm, _) => Self::Mrsm,
+            (kind, versions) if kind.has_areas() => Self::Across {
+                shrink: config.scheme.across.shrink,
+                inner: versions.map_or(Inner::Page, Inner::MultiVersion),
+            },
+            (_, Some(scheme)) => Self::MultiVersion(scheme),
+            (_, None) => Self::Page,
+        }
+    }
+
+    /// The scheme that keeps versions or compacted pages, if there is one.
+    #[inline]
+    fn versions(&self) -> Option<&MultiVersion> {
+        match self {
+            Self::MultiVersion(scheme) | Self::Across { inner: Inner::MultiVersion(scheme), .. } => {
+                Some(scheme)
             }
+            Self::Page | Self::Mrsm | Self::Across { inner: Inner::Page, .. } => None,
+        }
+    }
+    #[inline]
+    fn versions_mut(&mut self) -> Option<&mut MultiVersion> {
+        match self {
+            Self::MultiVersion(scheme) | Self::Across { inner: Inner::MultiVersion(scheme), .. } => {
+                Some(scheme)
+            }
+            Self::Page | Self::Mrsm | Self::Across { inner: Inner::Page, .. } => None,
         }
     }
 
@@ -104,29 +136,23 @@ impl Mapping {
         if mask == flash.full_mask() {
             return SmallVec::new();
         }
-        match self {
-            Self::Page | Self::Across { .. } | Self::Mrsm => {
+        match self.versions() {
+            None => {
                 let list = flash.fragments.get(lpn, flash.array());
                 list.iter().filter(|f| f.mask & !mask != 0).map(|f| f.ppn).collect()
             }
-            Self::MultiVersion(scheme) => scheme.reads_before(flash, lpn, mask),
+            Some(scheme) => scheme.reads_before(flash, lpn, mask),
         }
     }
 
     /// Whether a small partial page is placed together with others.
     pub(crate) fn compacts(&self, flash: &Flash, lpn: u32, mask: u64) -> bool {
-        match self {
-            Self::Page | Self::Across { .. } | Self::Mrsm => false,
-            Self::MultiVersion(scheme) => scheme.compacts(flash, lpn, mask),
-        }
+        self.versions().is_some_and(|scheme| scheme.compacts(flash, lpn, mask))
     }
 
     /// Bytes of RAM that the whole map takes: 4 for each logical page, and what the scheme adds.
     pub(crate) fn bytes(&self, flash: &Flash) -> u64 {
-        match self {
-            Self::Page | Self::Across { .. } | Self::Mrsm => flash.mapping_bytes(),
-            Self::MultiVersion(scheme) => scheme.mapping_bytes(flash),
-        }
+        flash.mapping_bytes() + self.versions().map_or(0, |scheme| scheme.table_bytes(flash))
     }
 
     /// Programs that placing one part may take, in one plane.
@@ -146,6 +172,12 @@ impl Mapping {
         }
     }
 
+    /// Whether it may write a whole page as parts of pages.
+    #[inline]
+    pub(crate) fn mixes_classes(&self) -> bool {
+        matches!(self, Self::Across { .. } | Self::Mrsm)
+    }
+
     /// Whether a buffered run over a page border is best placed as one.
     pub(crate) fn joins_borders(&self) -> bool {
         matches!(self, Self::Across { .. } | Self::Mrsm)
@@ -157,7 +189,7 @@ impl Mapping {
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         match self {
             Self::Page => page::place(flash, write),
-            Self::Across { shrink } => across::place(flash, write, *shrink, page::place_beside),
+            Self::Across { shrink, inner } => across::place(flash, write, *shrink, inner),
             Self::Mrsm => mrsm::place(flash, write),
             Self::MultiVersion(scheme) => scheme.place(flash, write),
         }
@@ -168,32 +200,23 @@ impl Mapping {
     /// [`Cause::Gc`]: nandle_nand::Cause::Gc
     #[inline]
     pub(crate) fn relocate(&mut self, flash: &mut Flash, ppn: Ppn, plane: u32, role: Role) -> u32 {
-        match self {
-            Self::Page | Self::Across { .. } => {
-                flash.relocate(ppn, plane, role);
-                1
-            }
-            Self::Mrsm => {
-                flash.relocate_sub_pages(ppn, plane, role);
-                1
-            }
-            Self::MultiVersion(scheme) => scheme.relocate(flash, ppn, plane, role),
+        if let Some(scheme) = self.versions_mut() {
+            return scheme.relocate(flash, ppn, plane, role);
         }
+        match self {
+            Self::Mrsm => flash.relocate_sub_pages(ppn, plane, role),
+            _ => _ = flash.relocate(ppn, plane, role),
+        }
+        1
     }
 
     /// After how long without any work the drive calls [`Mapping::idle`], if ever.
     pub(crate) fn idle_after(&self) -> Option<Time> {
-        match self {
-            Self::Page | Self::Across { .. } | Self::Mrsm => None,
-            Self::MultiVersion(scheme) => scheme.idle_after(),
-        }
+        self.versions().and_then(MultiVersion::idle_after)
     }
 
     /// The drive has been idle: a little background work. False if there is none left.
     pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
-        match self {
-            Self::Page | Self::Across { .. } | Self::Mrsm => false,
-            Self::MultiVersion(scheme) => scheme.idle(flash),
-        }
+        self.versions_mut().is_some_and(|scheme| scheme.idle(flash))
     }
 }

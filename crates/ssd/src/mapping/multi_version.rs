@@ -39,7 +39,7 @@ use super::compaction::{self, Group, Packing};
 use super::{Part, Write, page};
 use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, ENTRY_BYTES};
-use crate::flash::{Flash, Owner, PLAIN, Page};
+use crate::flash::{Flash, Owner, PLAIN, Page, Reads};
 use crate::fragments::{Fragment, FragmentList, runs};
 
 crate::catalog! {
@@ -170,7 +170,7 @@ impl MultiVersion {
     /// Whether `share` quarters of a bound are used up.
     fn reached(&self, flash: &Flash, plane: u32, quarters: u32) -> bool {
         let used = |count: u32, bound: u32| u64::from(count) * 4 >= u64::from(bound) * u64::from(quarters);
-        used(flash.blocks.extra(plane), self.budget(flash, plane))
+        used(flash.blocks.extra(plane) + flash.areas_in(plane), self.budget(flash, plane))
             || (!self.pointers.direct && used(flash.blocks.extra_total(), self.pointers.slots))
     }
 
@@ -182,21 +182,16 @@ impl MultiVersion {
         }
     }
 
-    /// Bytes of the mapping table: 32-bit entries and the table's places in use.
-    pub(crate) fn mapping_bytes(&self, flash: &Flash) -> u64 {
-        let entries = u64::from(flash.fragments.len()) * u64::from(ENTRY_BYTES);
+    /// Bytes of the table's places in use; what points past the table counts as one.
+    pub(crate) fn table_bytes(&self, flash: &Flash) -> u64 {
         let places = if self.pointers.direct {
-            let (g, array) = (flash.geometry(), flash.array());
-            (0..flash.fragments.len())
-                .filter(|&lpn| {
-                    let list = flash.fragments.get(lpn, array);
-                    list.windows(2).any(|two| !self.pointers.reaches(g, two[0].ppn, two[1].ppn))
-                })
-                .count() as u64
+            let g = flash.geometry();
+            let far = |two: &[Fragment]| !self.pointers.reaches(g, two[0].ppn, two[1].ppn);
+            (0..flash.fragments.len()).filter(|&lpn| flash.own(lpn).windows(2).any(far)).count() as u64
         } else {
             u64::from(flash.blocks.extra_total())
         };
-        entries + places * u64::from(self.pointers.slot_bytes)
+        places * u64::from(self.pointers.slot_bytes)
     }
 
     // ---- placing ----------------------------------------------------------------------------
@@ -209,7 +204,7 @@ impl MultiVersion {
 
     /// What has to be read before `mask` of `lpn` is written, budget and pointers aside.
     fn plan(&self, flash: &Flash, lpn: u32, mask: u64) -> Plan {
-        let list = flash.fragments.get(lpn, flash.array());
+        let list = flash.own(lpn);
         if pages(&list) < self.settings.max_versions as usize {
             return Plan::Alone;
         }
@@ -221,7 +216,7 @@ impl MultiVersion {
 
     /// The pages that are read before `mask` of `lpn` is programmed.
     pub(crate) fn reads_before(&self, flash: &Flash, lpn: u32, mask: u64) -> SmallVec<[Ppn; 4]> {
-        let list = flash.fragments.get(lpn, flash.array());
+        let list = flash.own(lpn);
         if keep(&list, mask) == 0 {
             return SmallVec::new();
         }
@@ -254,7 +249,7 @@ impl MultiVersion {
                     group.parts.push(*part);
                 }
                 _ => {
-                    self.place_part(flash, write, part);
+                    self.place_part(flash, write, part, 0);
                     programs += 1;
                 }
             }
@@ -272,7 +267,7 @@ impl MultiVersion {
             return 1;
         }
         for part in &group.parts {
-            self.place_part(flash, write, part);
+            self.place_part(flash, write, part, 0);
         }
         group.parts.len() as u32
     }
@@ -305,7 +300,7 @@ impl MultiVersion {
     fn all_reach(&self, flash: &Flash, group: &Group<'_>, plane: u32, role: Role, class: PageClass) -> bool {
         !self.pointers.direct
             || group.parts.iter().all(|part| {
-                let list = flash.fragments.get(part.lpn, flash.array());
+                let list = flash.own(part.lpn);
                 self.reaches(flash, &list, part.mask, plane, role, class)
             })
     }
@@ -327,12 +322,13 @@ impl MultiVersion {
                 .is_some_and(|new| self.pointers.reaches(flash.geometry(), new, old.ppn))
     }
 
-    /// Programs one part: as a version, as the only page, or after an RMW.
-    fn place_part(&mut self, flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    /// Programs one part: as a version, as the only page, or after an RMW. The sectors `held` lie in
+    /// areas, where they stay.
+    pub(crate) fn place_part(&mut self, flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, held: u64) {
         let &Part { lpn, mask, contents, release, load } = part;
-        let list = flash.fragments.get(lpn, flash.array());
+        let list = flash.own(lpn);
         if !self.versions || keep(&list, mask) == 0 {
-            return page::place_part(flash, write, part);
+            return page::place_beside(flash, write, part, held, &mut Reads::new());
         }
         let plan = self.plan(flash, lpn, mask);
         let rest = if let Plan::Newest(rest) = plan { rest } else { 0 };
@@ -351,7 +347,7 @@ impl MultiVersion {
         let admitted = !stays || replaces || self.has_budget(flash, Some(plane));
         if !admitted || !self.reaches(flash, &list, union, plane, role, class) {
             flash.stats.multi_version.refused += 1;
-            return page::place_part(flash, write, part);
+            return page::place_beside(flash, write, part, held, &mut Reads::new());
         }
         let mut after: SmallVec<[OpId; 4]> = load.into_iter().collect();
         let mut reads = SmallVec::new();
@@ -414,7 +410,7 @@ impl MultiVersion {
         let mut several = false;
         for (lpn, _) in flash.fragments.live_in(ppn, array) {
             if !lpns.contains(&lpn) {
-                several |= flash.fragments.get(lpn, array).iter().any(|f| f.ppn != ppn);
+                several |= flash.own(lpn).iter().any(|f| f.ppn != ppn);
                 lpns.push(lpn);
             }
         }
@@ -424,14 +420,17 @@ impl MultiVersion {
     /// Brings each of `lpns` into one page of its own plane, if all of these have room.
     fn merge_at_home(&self, flash: &mut Flash, lpns: &[u32]) -> bool {
         let count = lpns.len() as u32;
-        let class = PageClass { full: true, alone: true };
-        let fits = |&lpn: &u32| flash.has_room(lpn, flash.host_role(lpn, 0), class, count);
+        let class = |flash: &Flash, lpn: u32| PageClass {
+            full: keep(&flash.own(lpn), 0) == flash.full_mask(),
+            alone: true,
+        };
+        let fits = |&lpn: &u32| flash.has_room(lpn, flash.host_role(lpn, 0), class(flash, lpn), count);
         if !lpns.iter().all(fits) {
             return false;
         }
         for &lpn in lpns {
             let role = flash.host_role(lpn, 0);
-            let Some(plane) = flash.choose_plane(lpn, role, class) else { return false };
+            let Some(plane) = flash.choose_plane(lpn, role, class(flash, lpn)) else { return false };
             merge(flash, lpn, plane, role, Cause::Merge);
         }
         true
@@ -512,7 +511,7 @@ fn merge(flash: &mut Flash, lpn: u32, plane: u32, role: Role, cause: Cause) {
     let background = role.may_use_reserve() && !flash.urgent(plane);
     let mut after: SmallVec<[OpId; 4]> = flash.load_map_page_of(lpn).into_iter().collect();
     let loads = after.len();
-    let list = flash.fragments.get(lpn, flash.array());
+    let list = flash.own(lpn);
     for (n, f) in list.iter().enumerate() {
         if list[..n].iter().all(|g| g.ppn != f.ppn) {
             let sectors = in_page(&list, f.ppn).count_ones();
@@ -534,5 +533,10 @@ fn merge(flash: &mut Flash, lpn: u32, plane: u32, role: Role, cause: Cause) {
     };
     let (ppn, op) = flash.append(&page, &after);
     flash.carry(lpn, mask, ppn, 0);
-    flash.replace(lpn, ppn, op);
+    if flash.stored(lpn, !mask) == 0 {
+        flash.replace(lpn, ppn, op);
+    } else {
+        // The rest lies in areas and stays there.
+        flash.attach(lpn, Fragment { mask, ppn, shift: 0 }, op);
+    }
 }
