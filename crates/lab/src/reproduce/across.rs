@@ -341,11 +341,10 @@ fn real(
     asked: impl Fn(&str, Option<u64>) -> Asked,
 ) -> Result<(), Error> {
     let options = bench.options;
-    let folder = traces::folder(options.traces.as_deref())?;
     let most = options.quick.then_some(20_000);
     let mut notes = Vec::new();
     let mut load = |wanted: &[Real]| -> Vec<(String, Asked)> {
-        let found = traces::present(folder.as_deref(), wanted, &mut notes);
+        let found = traces::present(bench.traces.as_deref(), wanted, &mut notes);
         found.iter().map(|(real, path)| (real.name.into(), asked(&path.to_string_lossy(), most))).collect()
     };
     let (unaligned, aligned) = (load(&REAL), load(&ALIGNED));

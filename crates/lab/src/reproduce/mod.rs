@@ -165,6 +165,8 @@ pub struct Step<'a> {
 /// What an experiment works with.
 struct Bench<'a> {
     options: &'a Options,
+    /// The folder of real traces, if there is one.
+    traces: Option<PathBuf>,
     done: AtomicUsize,
     total: AtomicUsize,
     progress: &'a (dyn Fn(&Step<'_>) + Sync),
@@ -226,7 +228,13 @@ pub fn run(paper: Paper, options: &Options, progress: &(dyn Fn(&Step<'_>) + Sync
             experiment.claims.join(", ")
         )));
     }
-    let bench = Bench { options, done: AtomicUsize::new(0), total: AtomicUsize::new(0), progress };
+    let bench = Bench {
+        options,
+        traces: traces::folder(options.traces.as_deref())?,
+        done: AtomicUsize::new(0),
+        total: AtomicUsize::new(0),
+        progress,
+    };
     let mut report = Report::new(paper, options);
     (experiment.run)(&bench, &mut report)?;
     if let Some(only) = &options.claim {

@@ -358,10 +358,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         report.tables.push(table("Twins on Table II's device", &outcomes));
     }
 
-    let folder = traces::folder(options.traces.as_deref())?;
     let small = Plan::short(options.seed);
     let mut real = Vec::new();
-    for (trace, path) in traces::present(folder.as_deref(), &REAL, &mut report.notes) {
+    for (trace, path) in traces::present(bench.traces.as_deref(), &REAL, &mut report.notes) {
         real.push((trace.name.to_string(), small.real(&path)?));
     }
     if !real.is_empty() {

@@ -118,9 +118,7 @@ pub(super) fn table(title: &str, trials: &[Trial], runs: &[Measured]) -> Table {
 
 /// The evaluation.
 pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
-    let options = bench.options;
-    let folder = traces::folder(options.traces.as_deref())?;
-    let real = traces::present(folder.as_deref(), &REAL, &mut report.notes);
+    let real = traces::present(bench.traces.as_deref(), &REAL, &mut report.notes);
     let real: Vec<(String, String)> =
         real.iter().map(|(t, path)| (t.name.to_owned(), path.to_string_lossy().into_owned())).collect();
     let twins: Vec<(String, String)> = TWINS.iter().map(|t| (t.to_string(), t.to_string())).collect();
