@@ -23,8 +23,6 @@ pub struct Args {
 pub enum Command {
     /// Simulate a workload on a device; with no options, a small drive under random writes.
     Run(Box<Run>),
-    /// Repeat the evaluation of a paper: its figures beside ours, met or not.
-    Reproduce(super::reproduce::Reproduce),
     /// Simulate several schemes on the same requests and set them side by side.
     Compare(Box<Compare>),
     /// Simulate a grid of devices, schemes, workloads, seeds and settings.
@@ -33,6 +31,8 @@ pub enum Command {
     Gather(Gather),
     /// Make the report of run directories again, or show them as another tool would.
     Report(Report),
+    /// Repeat the evaluation of a paper: its figures beside ours, met or not.
+    Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
     Presets,
     /// List the policies that --scheme takes.

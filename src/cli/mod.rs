@@ -43,11 +43,11 @@ pub fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
-        args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),
         args::Command::Report(report) => report::report(&report),
+        args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Presets => lists::presets(),
         args::Command::Schemes => lists::schemes(),
         args::Command::Workloads => lists::workloads(),
