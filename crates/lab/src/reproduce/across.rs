@@ -14,9 +14,9 @@ use nandle_ssd::{Command, Completion, Op, Ssd};
 use nandle_trace::Request;
 
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::Asked;
 
 /// Names of the paper's claims.
@@ -104,7 +104,7 @@ fn sum(values: &[u64]) -> f64 {
 /// # Errors
 /// If the preset is damaged.
 pub fn device(mapping: MappingKind, page: u32, quick: bool, cache: u64) -> Result<Drive, Error> {
-    let mut config = Wanted { device: "across-tlc", ..Default::default() }.load()?.config;
+    let mut config = preset("across-tlc", None, &[])?.config;
     let scale = if quick { 16 } else { 1 };
     let g = &mut config.geometry;
     g.blocks_per_plane =

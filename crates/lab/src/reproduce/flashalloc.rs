@@ -10,9 +10,8 @@ use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 use nandle_trace::synthetic::{Phase, Replay, Target, named};
 use nandle_trace::{Request, Source};
 
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::Wanted;
 
 /// The policies that are compared.
 pub const POLICIES: [StreamsKind; 4] =
@@ -248,7 +247,7 @@ impl<'a> Replayer<'a> {
 /// # Errors
 /// If the preset is damaged.
 pub fn drive(scale: u32, policy: StreamsKind) -> Result<DeviceConfig, Error> {
-    let mut config = Wanted { device: "flashalloc-cosmos", ..Default::default() }.load()?.config;
+    let mut config = preset("flashalloc-cosmos", None, &[])?.config;
     let chips = (config.geometry.chips_per_channel * config.geometry.channels / scale).max(1);
     config.geometry.channels = config.geometry.channels.min(chips);
     config.geometry.chips_per_channel = chips / config.geometry.channels;

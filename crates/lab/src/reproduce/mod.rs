@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::config::{Drive, Wanted};
 
 /// A paper whose evaluation can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,6 +150,13 @@ impl Default for Options {
     fn default() -> Self {
         Self { quick: false, claim: None, threads: 1, seed: 1, traces: None }
     }
+}
+
+/// A preset as the papers' drives are: none of them writes checkpoints for a recovery after power cuts.
+fn preset(device: &str, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
+    let mut all = vec!["recovery.checkpoint_interval=0".to_owned()];
+    all.extend_from_slice(sets);
+    Wanted { device, scheme, sets: &all }.load()
 }
 
 /// How far an evaluation has come.

@@ -16,9 +16,9 @@ use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::Request;
 
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::Asked;
 
 /// Table I's traces.
@@ -80,7 +80,7 @@ impl Plan {
     /// # Errors
     /// If it is scaled to nothing.
     pub fn device(&self, policy: AllocationKind, cached: bool) -> Result<Drive, Error> {
-        let mut config = Wanted { device: "papa-tlc", ..Default::default() }.load()?.config;
+        let mut config = preset("papa-tlc", None, &[])?.config;
         config.op_ratio = self.op_ratio;
         config.geometry.blocks_per_plane /= self.scale * self.fewer_blocks;
         config.geometry.pages_per_block = self.pages_per_block;

@@ -9,9 +9,9 @@ use nandle_ssd::mapping::compaction::ENTRY_BYTES;
 
 use super::simulate::{Measured, simulate};
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::{Asked, Mode};
 
 /// Names of the paper's claims.
@@ -53,7 +53,7 @@ pub(super) struct Trial {
 
 impl Trial {
     pub fn drive(&self) -> Result<Drive, Error> {
-        Wanted { device: self.device, scheme: Some(self.scheme), sets: &self.sets }.load()
+        preset(self.device, Some(self.scheme), &self.sets)
     }
 }
 
@@ -185,7 +185,7 @@ fn unaligned(
     workloads: &[(String, String)],
     report: &mut Report,
 ) -> Result<(), Error> {
-    let drive = Wanted { device: "pclru-ssdsim", ..Default::default() }.load()?;
+    let drive = preset("pclru-ssdsim", None, &[])?;
     let shares = bench.each(
         workloads,
         |(name, _)| format!("{name}: alignment"),
