@@ -1,5 +1,5 @@
 //! Goal: FlashAlloc does for its workloads what the paper says, as far as it does.
-//! Method: the paper's drive with fewer chips, a workload under two stream policies;
+//! Method: one chip of the paper's drive, a workload under two stream policies;
 //! `nandle reproduce flashalloc` runs the whole.
 
 use nandle_lab::reproduce::flashalloc::{drive, run};
@@ -9,7 +9,7 @@ use nandle_ssd::streams::StreamsKind;
 #[test]
 fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc].map(|policy| {
-        let config = drive(8, policy).expect("a preset");
+        let config = drive(16, policy).expect("a preset");
         run("fio-2m-8", &config, 1, policy == StreamsKind::FlashAlloc).expect("it runs")
     });
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());

@@ -14,9 +14,9 @@ use nandle_ssd::{Command, Completion, Op, Ssd};
 use nandle_trace::Request;
 
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::Asked;
 
 /// Names of the paper's claims.
@@ -104,7 +104,7 @@ fn sum(values: &[u64]) -> f64 {
 /// # Errors
 /// If the preset is damaged.
 pub fn device(mapping: MappingKind, page: u32, quick: bool, cache: u64) -> Result<Drive, Error> {
-    let mut config = Wanted { device: "across-tlc", ..Default::default() }.load()?.config;
+    let mut config = preset("across-tlc", None, &[])?.config;
     let scale = if quick { 16 } else { 1 };
     let g = &mut config.geometry;
     g.blocks_per_plane =
@@ -341,11 +341,10 @@ fn real(
     asked: impl Fn(&str, Option<u64>) -> Asked,
 ) -> Result<(), Error> {
     let options = bench.options;
-    let folder = traces::folder(options.traces.as_deref())?;
     let most = options.quick.then_some(20_000);
     let mut notes = Vec::new();
     let mut load = |wanted: &[Real]| -> Vec<(String, Asked)> {
-        let found = traces::present(folder.as_deref(), wanted, &mut notes);
+        let found = traces::present(bench.traces.as_deref(), wanted, &mut notes);
         found.iter().map(|(real, path)| (real.name.into(), asked(&path.to_string_lossy(), most))).collect()
     };
     let (unaligned, aligned) = (load(&REAL), load(&ALIGNED));

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::config::{Drive, Wanted};
 
 /// A paper whose evaluation can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,6 +152,13 @@ impl Default for Options {
     }
 }
 
+/// A preset as the papers' drives are: none of them writes checkpoints for a recovery after power cuts.
+fn preset(device: &str, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
+    let mut all = vec!["recovery.checkpoint_interval=0".to_owned()];
+    all.extend_from_slice(sets);
+    Wanted { device, scheme, sets: &all }.load()
+}
+
 /// How far an evaluation has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
@@ -165,6 +173,8 @@ pub struct Step<'a> {
 /// What an experiment works with.
 struct Bench<'a> {
     options: &'a Options,
+    /// The folder of real traces, if there is one.
+    traces: Option<PathBuf>,
     done: AtomicUsize,
     total: AtomicUsize,
     progress: &'a (dyn Fn(&Step<'_>) + Sync),
@@ -226,7 +236,13 @@ pub fn run(paper: Paper, options: &Options, progress: &(dyn Fn(&Step<'_>) + Sync
             experiment.claims.join(", ")
         )));
     }
-    let bench = Bench { options, done: AtomicUsize::new(0), total: AtomicUsize::new(0), progress };
+    let bench = Bench {
+        options,
+        traces: traces::folder(options.traces.as_deref())?,
+        done: AtomicUsize::new(0),
+        total: AtomicUsize::new(0),
+        progress,
+    };
     let mut report = Report::new(paper, options);
     (experiment.run)(&bench, &mut report)?;
     if let Some(only) = &options.claim {

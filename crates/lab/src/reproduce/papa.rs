@@ -16,9 +16,9 @@ use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::Request;
 
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::Asked;
 
 /// Table I's traces.
@@ -80,7 +80,7 @@ impl Plan {
     /// # Errors
     /// If it is scaled to nothing.
     pub fn device(&self, policy: AllocationKind, cached: bool) -> Result<Drive, Error> {
-        let mut config = Wanted { device: "papa-tlc", ..Default::default() }.load()?.config;
+        let mut config = preset("papa-tlc", None, &[])?.config;
         config.op_ratio = self.op_ratio;
         config.geometry.blocks_per_plane /= self.scale * self.fewer_blocks;
         config.geometry.pages_per_block = self.pages_per_block;
@@ -358,10 +358,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         report.tables.push(table("Twins on Table II's device", &outcomes));
     }
 
-    let folder = traces::folder(options.traces.as_deref())?;
     let small = Plan::short(options.seed);
     let mut real = Vec::new();
-    for (trace, path) in traces::present(folder.as_deref(), &REAL, &mut report.notes) {
+    for (trace, path) in traces::present(bench.traces.as_deref(), &REAL, &mut report.notes) {
         real.push((trace.name.to_string(), small.real(&path)?));
     }
     if !real.is_empty() {
@@ -375,8 +374,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         }
     }
 
-    // Beyond the paper: four bits a cell.
     if options.claim.is_none() {
+        report.tables.push(sizes(bench)?);
+        // Beyond the paper: four bits a cell.
         let qlc = Plan { cell: CellKind::Qlc, ..Plan::quick(options.seed) };
         let mut traces = Vec::new();
         for name in WORKLOADS {
@@ -614,6 +614,66 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
         table.rows.push(row);
     }
     table
+}
+
+/// What the paper does not say: how large its device was for its traces, and when it collects.
+fn sizes(bench: &Bench<'_>) -> Result<Table, Error> {
+    let options = bench.options;
+    let plan = Plan { scale: 32, op_ratio: 0.15, ..Plan::full(options.seed) };
+    let settings = [
+        ("Table II", plan.clone()),
+        ("half of its blocks", Plan { fewer_blocks: 2, op_ratio: 0.3, ..plan.clone() }),
+        ("a quarter of its blocks", Plan { fewer_blocks: 4, op_ratio: 0.8, ..plan.clone() }),
+        ("Table II, emergencies only", Plan { ahead: false, ..plan }),
+    ];
+    let workloads: &[&str] = if options.quick { &["fin", "tpcc", "prxy"] } else { &WORKLOADS };
+    let title = format!(
+        "How large the device is, and when it collects (a 32nd of the paper's size; mean of {})",
+        workloads.join(", ")
+    );
+    let mut table = Table::new(
+        title,
+        &[
+            "device",
+            "policy",
+            "LSB",
+            "CSB",
+            "MSB",
+            "RMW LSB",
+            "RMW CSB",
+            "RMW MSB",
+            "erases",
+            "IOPS",
+            "write response",
+            "read response",
+            "RMW latency",
+            "write response, load",
+            "stalled",
+        ],
+    );
+    for (name, plan) in settings {
+        let load = |name: &&str| plan.trace(name).map(|t| (name.to_string(), t));
+        let traces = bench.each(workloads, |w| format!("{w}: generated for {name}"), load)?;
+        let outcomes = measure_all(bench, &plan, &traces, &[false])?;
+        for &(policy, policy_name, _) in AllocationKind::ALL {
+            let of = || outcomes.iter().filter(move |o| o.policy == policy);
+            let ratio = |f: fn(&Outcome) -> f64| Cell::from(versus(&outcomes, policy, false, f));
+            let mut row: Vec<Cell> = vec![name.into(), policy_name.into()];
+            row.extend([0, 1, 2].map(|kind| Cell::from(mean(of().map(|o| o.write_shares()[kind])))));
+            row.extend([0, 1, 2].map(|kind| Cell::from(mean(of().map(|o| o.rmw_shares()[kind])))));
+            row.extend([
+                ratio(|o| o.erases as f64),
+                ratio(|o| o.iops),
+                ratio(|o| o.alone.write_ns),
+                ratio(|o| o.alone.read_ns),
+                ratio(|o| o.alone.rmw_ns),
+                ratio(|o| o.loaded.write_ns),
+            ]);
+            row.push(mean(of().map(|o| o.stalled_ns as f64 / o.elapsed_ns.max(1) as f64)).into());
+            table.rows.push(row);
+        }
+    }
+    Ok(table)
 }
 
 /// Means over the workloads, to strict, with four bits a cell.

@@ -72,8 +72,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     }
     points = points.iter().enumerate().filter(|(n, p)| !points[..*n].contains(p)).map(|(_, p)| *p).collect();
 
-    let folder = traces::folder(bench.options.traces.as_deref())?;
-    let real = traces::present(folder.as_deref(), &REAL, &mut report.notes);
+    let real = traces::present(bench.traces.as_deref(), &REAL, &mut report.notes);
     let real: Vec<(String, String)> =
         real.iter().map(|(t, path)| (t.name.to_owned(), path.to_string_lossy().into_owned())).collect();
     let twins: Vec<(String, String)> = TWINS.iter().map(|t| (t.to_string(), t.to_string())).collect();

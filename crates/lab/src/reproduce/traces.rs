@@ -66,7 +66,7 @@ pub const IOZONE: Real = real("iozone", "bench_iozone_aligned_100k.disksim", "IO
 ///
 /// # Errors
 /// If it is named and no folder.
-pub fn folder(given: Option<&Path>) -> Result<Option<PathBuf>, Error> {
+pub(super) fn folder(given: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("NANDLE_TRACES").map(PathBuf::from));
     match named {
         Some(folder) if !folder.is_dir() => {

@@ -9,9 +9,9 @@ use nandle_ssd::mapping::compaction::ENTRY_BYTES;
 
 use super::simulate::{Measured, simulate};
 use super::traces::{self, Real};
-use super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
-use crate::config::{Drive, Wanted};
+use crate::config::Drive;
 use crate::workload::{Asked, Mode};
 
 /// Names of the paper's claims.
@@ -53,7 +53,7 @@ pub(super) struct Trial {
 
 impl Trial {
     pub fn drive(&self) -> Result<Drive, Error> {
-        Wanted { device: self.device, scheme: Some(self.scheme), sets: &self.sets }.load()
+        preset(self.device, Some(self.scheme), &self.sets)
     }
 }
 
@@ -118,9 +118,7 @@ pub(super) fn table(title: &str, trials: &[Trial], runs: &[Measured]) -> Table {
 
 /// The evaluation.
 pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
-    let options = bench.options;
-    let folder = traces::folder(options.traces.as_deref())?;
-    let real = traces::present(folder.as_deref(), &REAL, &mut report.notes);
+    let real = traces::present(bench.traces.as_deref(), &REAL, &mut report.notes);
     let real: Vec<(String, String)> =
         real.iter().map(|(t, path)| (t.name.to_owned(), path.to_string_lossy().into_owned())).collect();
     let twins: Vec<(String, String)> = TWINS.iter().map(|t| (t.to_string(), t.to_string())).collect();
@@ -187,7 +185,7 @@ fn unaligned(
     workloads: &[(String, String)],
     report: &mut Report,
 ) -> Result<(), Error> {
-    let drive = Wanted { device: "pclru-ssdsim", ..Default::default() }.load()?;
+    let drive = preset("pclru-ssdsim", None, &[])?;
     let shares = bench.each(
         workloads,
         |(name, _)| format!("{name}: alignment"),
