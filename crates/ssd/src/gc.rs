@@ -150,7 +150,10 @@ impl Flash {
     fn copy_role(&mut self, plane: u32) -> Option<Role> {
         let own = self.jobs[plane as usize].role.unwrap_or(Role::Gc);
         let roles = [own, Role::Gc, Role::Host(0), Role::System];
-        let role = roles.into_iter().find(|&role| self.room(plane, role, PageClass::SYSTEM) > 0)?;
+        // Survivors keep the class that they were written with, whichever that is.
+        let classes = [PageClass::SYSTEM, PageClass { full: false, alone: true }];
+        let fits = |&role: &Role| classes.into_iter().all(|class| self.room(plane, role, class) > 0);
+        let role = roles.into_iter().find(fits)?;
         self.streams.survivor_went(own, role);
         Some(role)
     }

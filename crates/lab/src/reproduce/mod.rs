@@ -5,6 +5,7 @@
 //! over threads; each is a pure function of its configuration, seed and workload, so the report is
 //! the same with any number of threads.
 
+pub mod ablation;
 pub mod across;
 mod claim;
 pub mod flashalloc;
@@ -41,6 +42,8 @@ pub enum Paper {
     Across,
     /// FlashAlloc, PVLDB 16(11), 2023.
     Flashalloc,
+    /// None of them: all schemes together, on the papers' own workloads.
+    Ablation,
 }
 
 /// What an experiment is.
@@ -88,6 +91,13 @@ const EXPERIMENTS: &[Experiment] = &[
         title: "FlashAlloc: blocks dedicated to objects",
         claims: flashalloc::CLAIMS,
         run: flashalloc::reproduce,
+    },
+    Experiment {
+        paper: Paper::Ablation,
+        name: "ablation",
+        title: "All schemes together: every set of them on each paper's own workload and metric",
+        claims: ablation::CLAIMS,
+        run: ablation::reproduce,
     },
 ];
 
