@@ -18,6 +18,7 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
         asked: args.asked(),
         seed: args.seed,
         verify: args.verify,
+        power_cuts: args.power_cut_at.clone(),
         output: args.output.clone(),
         io_log: args.io_log,
     };

@@ -196,9 +196,7 @@ impl Ssd {
     /// # Errors
     /// If the configuration does not stand.
     pub fn power_cycle(mut self, seed: u64) -> Result<Self, ConfigError> {
-        if self.flash.config.recovery.plp {
-            self.flush_on_capacitors();
-        }
+        let hold_up_ns = if self.flash.config.recovery.plp { self.flush_on_capacitors() } else { 0 };
         let config = self.flash.config.clone();
         let (at, digest) = (self.now(), self.digest);
         let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
@@ -206,7 +204,8 @@ impl Ssd {
         let silicon = self.flash.nand.cut_power(config.recovery.plp);
         let layout = config.validate()?;
         let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
-        let report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        let mut report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
         (ssd.flash.stats, ssd.digest) = (stats, digest);
