@@ -432,6 +432,22 @@ impl Ssd {
             self.flash.collect(&mut self.mapping);
         }
         self.flash.keep_checkpoint();
+        if !self.queue.is_empty() && self.flash.nand.in_flight() == 0 && self.flash.has_failed() {
+            self.give_up();
+        }
+    }
+
+    /// Failures of the flash took the room that collection works with, and nothing is under way that
+    /// could give some back: the drive takes no more writes, and what waits is refused.
+    #[cold]
+    fn give_up(&mut self) {
+        self.flash.read_only = true;
+        while let Some(slot) = self.queue.pop_front() {
+            self.short -= std::mem::take(&mut self.requests[slot as usize].short);
+            self.requests[slot as usize].status = Status::ReadOnly;
+            self.flash.stats.rejected += 1;
+            self.release(slot);
+        }
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
