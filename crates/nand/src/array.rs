@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
+
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
 use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn};
@@ -350,10 +352,11 @@ impl Array {
         self.oob.has_lists()
     }
 
-    /// The raw out-of-band word of a page: a cheap read that brings its cache line near.
+    /// Brings what is known of a page and its block into the processor's cache.
     #[inline]
-    pub fn peek(&self, ppn: Ppn) -> u64 {
-        self.oob.word(self.index(ppn))
+    pub fn prefetch(&self, ppn: Ppn) {
+        self.oob.prefetch(self.index(ppn));
+        prefetch_index(&self.blocks, self.geometry.block_of(ppn).0 as usize);
     }
 }
 

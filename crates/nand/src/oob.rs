@@ -1,5 +1,7 @@
 //! The out-of-band area: what a physical page says of itself, and the only reverse map there is.
 
+use prefetch_index::prefetch_index;
+
 use crate::Ppn;
 
 /// What a physical page is used for.
@@ -158,8 +160,8 @@ impl OobStore {
     }
     /// Brings the word near before it is needed.
     #[inline]
-    pub fn word(&self, index: usize) -> u64 {
-        self.words[index]
+    pub fn prefetch(&self, index: usize) {
+        prefetch_index(&self.words, index);
     }
 }
 

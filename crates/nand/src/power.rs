@@ -17,7 +17,8 @@ impl Nand {
         let mut in_array = vec![];
         for die in &self.dies {
             let suspended = die.suspended.as_ref().map(|s| s.op);
-            let running = (die.phase == Phase::Array && die.op != NONE).then_some(die.op);
+            let reached = die.phase == Phase::Array && die.array_start <= self.now();
+            let running = (reached && die.op != NONE).then_some(die.op);
             for mut op in suspended.into_iter().chain(running) {
                 while op != NONE {
                     in_array.push(op);
@@ -55,6 +56,9 @@ impl Nand {
                 let block = self.array.geometry.block_of(Ppn(op.ppn));
                 if protected {
                     self.array.erase(block);
+                    if self.array.is_doomed(block) {
+                        self.array.set_bad(block);
+                    }
                 } else {
                     self.array.interrupt_erase(block);
                 }

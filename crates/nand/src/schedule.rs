@@ -60,6 +60,8 @@ pub(crate) struct Die {
     pub phase: Phase,
     /// Invalidates an array timer after a suspension.
     timer: u32,
+    /// When the array begins and ends; before that, in phase `Array`, what precedes it is on the channel.
+    pub array_start: u64,
     array_end: u64,
     queue: [List; 4],
     pub suspended: Option<Suspended>,
@@ -78,8 +80,9 @@ struct List {
 
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// The die that it serves.
+    /// The die to be told when the transfer is over.
     die: Option<u32>,
+    free_at: Time,
     waiting: std::collections::VecDeque<(u32, u64)>,
     busy_ns: u64,
 }
@@ -144,6 +147,7 @@ impl Nand {
             member: NONE,
             phase: Phase::Idle,
             timer: 0,
+            array_start: 0,
             array_end: 0,
             queue: [List { head: NONE, tail: NONE }; 4],
             suspended: None,
@@ -519,7 +523,14 @@ impl Nand {
     }
 
     /// Starts whatever can start now. Call after each batch of orders.
+    #[inline]
     pub fn settle(&mut self) {
+        if !self.dirty.is_empty() {
+            self.start_what_can();
+        }
+    }
+
+    fn start_what_can(&mut self) {
         while let Some(die) = self.dirty.pop() {
             self.dies[die as usize].dirty = false;
             if self.dies[die as usize].phase == Phase::Idle {
@@ -673,9 +684,13 @@ impl Nand {
     }
 
     fn start_array(&mut self, die_number: u32, duration: u64) {
+        self.start_array_at(die_number, self.now, duration);
+    }
+
+    fn start_array_at(&mut self, die_number: u32, start: Time, duration: u64) {
         let die = &mut self.dies[die_number as usize];
         die.phase = Phase::Array;
-        die.array_end = self.now + duration;
+        (die.array_start, die.array_end) = (start, start + duration);
         die.busy_ns += duration;
         die.timer = die.timer.wrapping_add(1);
         self.heap.push(Reverse((die.array_end, die_number, die.timer)));
@@ -684,19 +699,37 @@ impl Nand {
     fn want_channel(&mut self, die_number: u32, duration: u64) {
         let number = self.dies[die_number as usize].channel;
         let channel = &mut self.channels[number as usize];
-        if channel.die.is_none() {
-            self.grant(number, die_number, duration);
-        } else {
-            channel.waiting.push_back((die_number, duration));
+        if channel.waiting.is_empty() && channel.die.is_none() {
+            if channel.free_at <= self.now {
+                return self.grant(number, die_number, duration);
+            }
+            // Nobody had to be told when this transfer is over; now somebody has.
+            self.heap.push(Reverse((channel.free_at, self.dies.len() as u32 + number, 0)));
         }
+        channel.waiting.push_back((die_number, duration));
     }
 
     fn grant(&mut self, number: u32, die_number: u32, duration: u64) {
+        let free_at = self.now + duration;
+        let die = &mut self.dies[die_number as usize];
+        die.busy_ns += duration;
         let channel = &mut self.channels[number as usize];
-        channel.die = Some(die_number);
+        channel.free_at = free_at;
         channel.busy_ns += duration;
-        self.dies[die_number as usize].busy_ns += duration;
-        self.heap.push(Reverse((self.now + duration, self.dies.len() as u32 + number, 0)));
+        let waited_for = !channel.waiting.is_empty();
+        // What follows a command or the last transfer in is certain, unless it can be suspended: one
+        // event is enough for both.
+        let last = die.phase == Phase::Command
+            || die.phase == Phase::TransferIn && self.ops[die.member as usize].group == NONE;
+        let at_once = last && self.timing.suspend == Suspend::None;
+        channel.die = (!at_once).then_some(die_number);
+        if at_once {
+            let op = die.op;
+            self.start_array_at(die_number, free_at, self.array_time(op));
+        }
+        if waited_for || !at_once {
+            self.heap.push(Reverse((free_at, self.dies.len() as u32 + number, 0)));
+        }
     }
 
     fn try_suspend(&mut self, die_number: u32) {
@@ -759,10 +792,11 @@ impl Nand {
 
     fn transfer_done(&mut self, number: u32) {
         let channel = &mut self.channels[number as usize];
-        let die_number = channel.die.take().expect("a transfer was under way");
+        let told = channel.die.take();
         if let Some((next, duration)) = channel.waiting.pop_front() {
             self.grant(number, next, duration);
         }
+        let Some(die_number) = told else { return };
         let die = &mut self.dies[die_number as usize];
         let member = die.member;
         let next = self.ops[member as usize].group;

@@ -209,6 +209,17 @@ impl Flash {
         self.sectors_by_cause
     }
 
+    /// Brings what is known of the page of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        if lpn < self.fragments.len()
+            && let Some(ppn) = self.fragments.single(lpn)
+        {
+            self.nand.array().prefetch(ppn);
+            self.blocks.prefetch(ppn);
+        }
+    }
+
     // ---- room -------------------------------------------------------------------------------
 
     /// Pages of `class` that `role` can write in `plane` now.
@@ -448,7 +459,9 @@ impl Flash {
     /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
     pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
         let last = self.config.scheme.streams.host_streams(&self.config.streams) as usize + 1;
-        self.stats.streams.resize(last + 1, StreamCount::default());
+        if self.stats.streams.len() <= last {
+            self.stats.streams.resize(last + 1, StreamCount::default());
+        }
         let slot = match role {
             Role::Host(stream) => usize::from(stream),
             Role::Object(_) | Role::Survivor(_) => last - 1,
@@ -463,7 +476,7 @@ impl Flash {
     }
 
     /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
-    pub fn mark_rmw(&mut self, program: OpId, reads: &[OpId]) {
+    pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
         self.stats.rmw_count += 1;
         self.info[program.0 as usize].rmw_start = u64::MAX;
         for read in reads {

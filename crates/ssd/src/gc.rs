@@ -4,7 +4,7 @@
 //! every copy is on flash. Within a plane there is always room for a victim's survivors, because
 //! host writes leave the last free blocks alone and a victim has at least one dead page.
 
-use nandle_nand::{Block, Done};
+use nandle_nand::{Block, Done, Extents};
 
 use crate::allocation::{PageClass, Role};
 use crate::flash::Flash;
@@ -110,7 +110,24 @@ impl Flash {
             self.jobs[slot].cursor = page;
             let copies = mapping.relocate(self, ppn, plane, role);
             (0..copies).for_each(|_| self.count_stream(from, 0));
+            self.prefetch_next(block, page);
             self.jobs[slot].copies += copies;
+        }
+    }
+
+    /// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.
+    #[inline]
+    fn prefetch_next(&self, block: Block, page: u32) {
+        /// Out-of-band words of a cache line.
+        const LINE: u32 = 8;
+        let array = self.nand.array();
+        if page + LINE < self.geometry().pages_per_block {
+            array.prefetch(self.geometry().ppn(block, page + LINE));
+        }
+        if let Some(next) = self.blocks.next_live(block, page + 1)
+            && let Extents::Home { lpn, .. } = array.oob(self.geometry().ppn(block, next)).extents
+        {
+            self.fragments.prefetch(lpn);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
+use crate::map_cache::MapCache;
 use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
 use crate::recovery::{Look, RecoveryReport};
@@ -146,6 +147,37 @@ pub struct Ssd {
     short: u64,
     digest: u64,
     recovery: Option<RecoveryReport>,
+}
+
+/// What a write into flash has for one logical page.
+struct Piece {
+    lpn: u32,
+    /// Sectors of the request.
+    mask: u64,
+    load: Option<OpId>,
+    /// Where they are in the request's data.
+    bytes: std::ops::Range<usize>,
+    /// With those that waited in the buffer: all of them, their contents, and how many were buffered.
+    union: u64,
+    page: Vec<u8>,
+    release: u32,
+}
+
+impl Piece {
+    #[inline]
+    fn new((lpn, mask): (u32, u64)) -> Self {
+        Self { lpn, mask, load: None, bytes: 0..0, union: mask, page: Vec::new(), release: 0 }
+    }
+    #[inline]
+    fn part<'a>(&'a self, data: &'a [u8]) -> Part<'a> {
+        let contents = if self.release > 0 {
+            Contents { bytes: &self.page, first: 0 }
+        } else {
+            Contents { bytes: &data[self.bytes.clone()], first: self.mask.trailing_zeros() }
+        };
+        let &Self { lpn, union: mask, release, load, .. } = self;
+        Part { lpn, mask, contents, release, load }
+    }
 }
 
 /// Why the front of the queue cannot go on.
@@ -365,6 +397,18 @@ impl Ssd {
     /// A hash of every completion so far and of where everything is now.
     pub fn digest(&self) -> u64 {
         nandle_random::mix(self.digest ^ self.flash.fragments.digest())
+    }
+
+    /// The host is about to ask for sector `lsn`: brings its place in the map into the processor's
+    /// cache. Changes nothing but how long the next requests take to simulate.
+    #[inline]
+    pub fn prefetch_map(&self, lsn: u64) {
+        self.flash.fragments.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+    }
+    /// As [`Ssd::prefetch_map`], some requests later: now that the map's word is near, what it leads to.
+    #[inline]
+    pub fn prefetch_page(&self, lsn: u64) {
+        self.flash.prefetch((lsn / u64::from(self.flash.spp)) as u32);
     }
 
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
@@ -708,74 +752,66 @@ impl Ssd {
         let alone = lsn / spp == (lsn + sectors - 1) / spp;
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
+            let mut end = cursor;
             // A run no larger than a page that straddles a border is placed as one.
             let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
-            let mut pieces: SmallVec<[(u32, u64); 2]> = SmallVec::new();
-            pieces.push(self.part(lsn, sectors, cursor));
+            let mut pieces: SmallVec<[Piece; 2]> = SmallVec::new();
+            pieces.push(Piece::new(self.part(lsn, sectors, cursor)));
             if straddles {
-                let first = u64::from(pieces[0].1.count_ones());
-                pieces.push(self.part(lsn, sectors, cursor + first));
+                let first = u64::from(pieces[0].mask.count_ones());
+                pieces.push(Piece::new(self.part(lsn, sectors, cursor + first)));
             }
-            let full = self.flash.full_mask();
-            let count = pieces.len() as u32;
-            let room = |ssd: &Self| {
-                pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
-            };
-            if !room(self) {
-                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
+            if !self.pieces_fit(&pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
-            let loads: SmallVec<[Option<OpId>; 2]> =
-                pieces.iter().map(|&(lpn, mask)| self.flash.look_up(lpn, mask)).collect();
-            if !room(self) {
-                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
+            for piece in &mut pieces {
+                piece.load = self.flash.look_up(piece.lpn, piece.mask);
+            }
+            // Translation pages that had to go may have taken the room.
+            let loads = matches!(self.flash.map, MapCache::OnDemand(_));
+            if loads && !self.pieces_fit(&pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
             let data = std::mem::take(&mut self.requests[slot as usize].data);
-            let mut pages: SmallVec<[Vec<u8>; 2]> = SmallVec::new();
-            let mut merged: SmallVec<[(u64, u32); 2]> = SmallVec::new();
-            let mut from = cursor as usize * self.unit();
-            let mut offsets: SmallVec<[usize; 2]> = SmallVec::new();
-            for &(lpn, mask) in &pieces {
-                self.count_part(lpn, mask);
-                offsets.push(from);
-                let len = mask.count_ones() as usize * self.unit();
-                let contents = Contents { bytes: &data[from..from + len], first: mask.trailing_zeros() };
-                from += len;
-                let waiting = self.buffer.as_ref().and_then(|b| b.slot(lpn));
+            let unit = self.unit();
+            let mut from = cursor as usize * unit;
+            for piece in &mut pieces {
+                self.count_part(piece.lpn, piece.mask);
+                let sectors = piece.mask.count_ones();
+                let bytes = &data[from..from + sectors as usize * unit];
+                (piece.bytes, piece.union) = (from..from + bytes.len(), piece.mask);
+                from += bytes.len();
+                end += u64::from(sectors);
+                let waiting = self.buffer.as_ref().and_then(|b| b.slot(piece.lpn));
                 if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
-                    buffer.merge_contents(entry, mask, contents);
-                    pages.push(buffer.contents(entry).to_vec());
+                    let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
+                    buffer.merge_contents(entry, piece.mask, contents);
+                    piece.page = buffer.contents(entry).to_vec();
                     let entry = buffer.take(entry);
-                    merged.push((mask | entry.mask, entry.mask.count_ones()));
-                } else {
-                    pages.push(Vec::new());
-                    merged.push((mask, 0));
+                    (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
                 }
             }
-            let unit = self.unit();
-            let parts: SmallVec<[Part<'_>; 2]> = (0..pieces.len())
-                .map(|n| {
-                    let ((lpn, mask), (union, release)) = (pieces[n], merged[n]);
-                    let len = mask.count_ones() as usize * unit;
-                    let contents = if release > 0 {
-                        Contents { bytes: &pages[n], first: 0 }
-                    } else {
-                        Contents { bytes: &data[offsets[n]..offsets[n] + len], first: mask.trailing_zeros() }
-                    };
-                    Part { lpn, mask: union, contents, release, load: loads[n] }
-                })
-                .collect();
-            let write =
-                Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
+            let parts = [pieces[0].part(&data), pieces[pieces.len() - 1].part(&data)];
+            let parts = &parts[..pieces.len()];
+            let write = Write { parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
-            drop(parts);
             let request = &mut self.requests[slot as usize];
             request.data = data;
             request.remaining += programs;
-            request.cursor += pieces.iter().map(|&(_, mask)| u64::from(mask.count_ones())).sum::<u64>();
+            request.cursor = end;
         }
         None
+    }
+
+    /// Whether the pieces of a write, placed together, find room now; if not, it is called for.
+    #[inline]
+    fn pieces_fit(&mut self, pieces: &[Piece], stream: u16, alone: bool) -> bool {
+        let (full, count) = (self.flash.full_mask(), pieces.len() as u32);
+        let fit = pieces.iter().all(|p| self.has_room(p.lpn, stream, p.mask == full, alone, count));
+        if !fit {
+            pieces.iter().for_each(|p| self.call_for(p.lpn, stream, p.mask == full, alone, count));
+        }
+        fit
     }
 
     /// Notes how much room a write will need in the buffer.
@@ -1056,6 +1092,12 @@ impl Ssd {
             }
             let mut events = std::mem::take(&mut self.events);
             self.flash.nand.step(&mut events);
+            if events.is_empty() {
+                // A phase of an operation ended, no more.
+                self.events = events;
+                self.flash.nand.settle();
+                continue;
+            }
             for event in events.drain(..) {
                 self.operation_done(&event);
             }

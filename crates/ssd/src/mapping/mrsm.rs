@@ -353,7 +353,7 @@ impl Flash {
         self.set_beside(ppn);
         if !reads.is_empty() {
             let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            self.mark_rmw(op, &reads);
+            self.mark_rmw(op, reads);
         }
         for &(n, mask, keep, shift) in &pieces {
             let part = &write.parts[n];
