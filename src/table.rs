@@ -213,6 +213,30 @@ fn rest(t: &mut String, s: &Summary) {
         w.erase_stddev,
         w.bad_blocks
     );
+    let f = &s.faults;
+    if f.program_failures + f.erase_failures + f.unreadable_sectors > 0 || f.read_only {
+        let _ = writeln!(
+            t,
+            "faults    {} programs failed and were repeated, {} blocks taken out of use, {} sectors unreadable{}",
+            count(f.program_failures),
+            count(f.erase_failures),
+            count(f.unreadable_sectors),
+            if f.read_only { "; READ-ONLY: too few good blocks are left" } else { "" }
+        );
+    }
+    let r = &s.recovery;
+    if r.cuts > 0 {
+        let _ = writeln!(
+            t,
+            "power     {} cuts, {} recoveries from a checkpoint; {} reads and {} each on average, {} at most; {} requests lost",
+            count(r.cuts),
+            count(r.from_checkpoint),
+            count(r.reads / r.cuts),
+            time((r.time_ns / r.cuts) as f64),
+            time(r.time_max_ns as f64),
+            count(r.requests_lost)
+        );
+    }
     if s.integrity.checked_sectors > 0 {
         let verdict = if s.integrity.mismatches == 0 {
             "all right".into()

@@ -30,6 +30,7 @@ allocation.emergency_gcs allocation.backup_csb allocation.backup_msb
 streams.flashalloc_calls streams.instances_live streams.fa_pages streams.block_erases_by_trim streams.per_stream
 gc.invocations gc.moved_pages gc.foreground_ns gc.victim_valid_histogram
 wear.erase_min wear.erase_max wear.erase_mean wear.erase_stddev wear.bad_blocks
+recovery.cuts recovery.reads recovery.time_ns
 integrity.checked_sectors integrity.mismatches";
 
 fn nandle(args: &[&str], dir: &Path) -> Output {
@@ -370,4 +371,38 @@ fn every_preset_runs() {
         assert_eq!(number(&s, "host.write.requests"), 100.0, "{name}");
         assert_eq!(at(&s, "device"), name);
     }
+}
+
+#[test]
+fn the_power_goes_and_comes_back() {
+    let dir = temp();
+    let run = |cuts: &str, set: &str| {
+        let args = ["run", "--requests", "4000", "--power-cut-at", cuts, "--set", set, "--json", "-"];
+        serde_json::from_str::<Value>(&good(&args, dir.path())).expect("json")
+    };
+    let summary = run("12ms,random:8,900us", "recovery.plp=false");
+    assert_eq!(summary["recovery"]["cuts"], 10);
+    assert!(summary["recovery"]["reads"].as_u64() > Some(10 * 2048));
+    assert!(summary["recovery"]["time_ns"].as_u64() > Some(1_000_000));
+    assert_eq!(summary["integrity"]["mismatches"], 0);
+    assert!(summary["integrity"]["checked_sectors"].as_u64() > Some(4_000_000), "the device, ten times");
+    // Nothing vanishes in silence.
+    let trace = &summary["trace"];
+    let count = |key: &str| trace[key].as_u64().expect("a number");
+    assert_eq!(count("submitted"), 4000);
+    assert_eq!(count("submitted"), count("completed") + count("cut_off"));
+    assert_eq!(count("cut_off"), summary["recovery"]["requests_lost"].as_u64().expect("a number"));
+    let again = run("12ms,random:8,900us", "recovery.plp=false");
+    assert_eq!(summary["digest"], again["digest"], "cuts at random are a function of the seed");
+    // What was acknowledged is durable then, and the oracle insists on it.
+    let protected = run("random:8", "recovery.plp=true");
+    assert_eq!(protected["integrity"]["mismatches"], 0);
+    assert!(protected["recovery"]["hold_up_max_ns"].as_u64() > Some(0));
+
+    let message = refused(&["run", "--power-cut-at", "12 parsecs"], dir.path());
+    assert!(message.contains("12 parsecs") && message.contains("expected a time"), "{message}");
+    let message = refused(&["run", "--set", "cell.paired_pages=true"], dir.path());
+    assert!(message.contains("cell.paired_pages") && message.contains("recovery.plp"), "{message}");
+    let message = refused(&["run", "--set", "faults.read_rate=2"], dir.path());
+    assert!(message.contains("faults.read_rate"), "{message}");
 }

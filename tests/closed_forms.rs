@@ -28,6 +28,8 @@ fn array(channels: u32, dies: u32) -> DeviceConfig {
     config.geometry.blocks_per_plane = 64;
     config.geometry.pages_per_block = 64;
     config.op_ratio = 1.0;
+    // Nothing but what the host asks for and collection.
+    config.recovery.checkpoint_interval = 0;
     config
 }
 

@@ -190,7 +190,7 @@ fn more_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "programs and erases fail",
             with(&|c| {
-                c.faults = FaultConfig { program_rate: 2e-3, erase_rate: 1e-3, ..FaultConfig::default() };
+                c.faults = FaultConfig { program_rate: 5e-3, erase_rate: 1e-3, ..FaultConfig::default() };
                 c.geometry.blocks_per_plane = 32;
                 c.op_ratio = 2.0;
             }),
@@ -198,7 +198,7 @@ fn more_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "programs and reads fail, mrsm, tiny mapping cache",
             with(&|c| {
-                c.faults = FaultConfig { program_rate: 2e-3, read_rate: 2e-3, ..FaultConfig::default() };
+                c.faults = FaultConfig { program_rate: 5e-3, read_rate: 2e-3, ..FaultConfig::default() };
                 c.scheme.mapping = nandle_ssd::mapping::MappingKind::Mrsm;
                 c.geometry.blocks_per_plane = 32;
                 c.map_cache.bytes = 8192;
@@ -299,6 +299,7 @@ fn every_event_keeps_the_promise() {
         assert!(sum(|t| t.from_checkpoint) * 4 > sum(|t| t.cuts), "recovery hardly uses checkpoints");
         assert!(sum(|t| t.in_recovery) > 100 && sum(|t| t.again) > 500);
         assert!(sum(|t| t.merges) > 50 && sum(|t| t.rollbacks) > 50, "merges and rollbacks");
-        assert!(sum(|t| t.objects) > 20 && sum(|t| t.failures) > 20, "objects and failures");
+        assert!(sum(|t| t.objects) > 10, "{} objects", sum(|t| t.objects));
+        assert!(sum(|t| t.failures) > 5, "{} failures", sum(|t| t.failures));
     }
 }

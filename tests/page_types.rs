@@ -35,6 +35,8 @@ fn one_plane(policy: AllocationKind, kind: CellKind, blocks: u32, pages: u32) ->
     c.scheme.allocation = policy;
     c.gc.types_ahead = false;
     c.op_ratio = 2.0;
+    // Every page is accounted for.
+    c.recovery.checkpoint_interval = 0;
     c
 }
 

@@ -78,6 +78,7 @@ prop_compose! {
         copies in 1..5_u32, dram in 0..2_000_u64, wear in prop::bool::weighted(0.3),
         mapping in 0..2 * MappingKind::ALL.len(), shrink in any::<bool>(), spare in 0..4_u32,
         streams in 0..2 * StreamsKind::ALL.len(), on_demand in any::<bool>(),
+        interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
     ) -> DeviceConfig {
         let mut c = devices::base();
         c.geometry.channels = 1;
@@ -124,6 +125,7 @@ prop_compose! {
             c.streams.on_demand = on_demand;
         }
         c.scheme.across.shrink = shrink;
+        c.recovery.checkpoint_interval = interval;
         let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
         c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };
         // As full as the device may be: the error names the least spare that works.

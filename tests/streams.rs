@@ -506,6 +506,8 @@ fn blocks_of_one_object_are_merged_with_each_other() {
     config.geometry.channels = 1;
     config.geometry.planes_per_die = 1;
     config.op_ratio = 0.25;
+    // Every block counts here.
+    config.recovery.checkpoint_interval = 0;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     // One object over most of the only plane; half of each of its blocks dies.
     let blocks = 28;

@@ -5,6 +5,7 @@ use nandle_lab::Error;
 use nandle_lab::address::Fit;
 use nandle_lab::config::{Drive, Wanted};
 use nandle_lab::logs::Page;
+use nandle_lab::replay::PowerCuts;
 use nandle_lab::sweep::Shard;
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
@@ -173,6 +174,10 @@ pub struct Issue {
     /// Compare every read with the last write; slower.
     #[arg(long)]
     pub verify: bool,
+    /// Cut the power in the measured part, at times or at random instants (12ms,random:100); the drive
+    /// recovers, is compared with what it promised, and goes on.
+    #[arg(long, value_name = "WHEN")]
+    pub power_cut_at: Option<PowerCuts>,
     /// How requests are issued; the workload's own way if not given (traces: open).
     #[arg(long, value_enum, value_name = "WAY")]
     pub replay: Option<ReplayMode>,

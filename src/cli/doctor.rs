@@ -70,6 +70,7 @@ fn simulate() -> Result<String, String> {
         asked: Asked { workload: "mixed".into(), seed: 1, requests: Some(20_000), ..Asked::default() },
         seed: 1,
         verify: true,
+        power_cuts: None,
         output: None,
         io_log: false,
     };

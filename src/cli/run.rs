@@ -15,6 +15,7 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
         asked: args.issue.asked(&args.workload),
         seed: args.issue.seed,
         verify: args.issue.verify,
+        power_cuts: args.issue.power_cut_at.clone(),
         output: args.output.clone(),
         io_log: args.issue.io_log,
     };

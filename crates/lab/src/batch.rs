@@ -83,6 +83,9 @@ pub fn id_of(run: &Run, traces: &Traces) -> Result<String, Error> {
     }
     put(&format!("{asked:?}"));
     put(&format!("{} {}", run.seed, run.verify));
+    if let Some(cuts) = &run.power_cuts {
+        put(&format!("{cuts:?}"));
+    }
     Ok(hex(&hash.finalize()[..8]))
 }
 

@@ -8,11 +8,13 @@
 //! (FlashAlloc, section 3.1). They go to drives whose stream policy knows them; for others they are
 //! counted and left out, so that every policy serves the same reads, writes and trims.
 
+mod cuts;
 mod feed;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use cuts::PowerCuts;
 use feed::Feed;
 use nandle_ssd::nand::Time;
 use nandle_ssd::streams::StreamsKind;
@@ -23,7 +25,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Error;
 use crate::address::Address;
-use crate::measure::summary::{Prepare, Trace};
+use crate::measure::summary::{Prepare, Recovery, Trace};
 use crate::measure::{IoLog, Meter};
 use crate::oracle::Oracle;
 
@@ -85,6 +87,10 @@ pub struct Replayer<'a> {
     pub trace: Trace,
     /// The phases before the measured one.
     pub prepare: Prepare,
+    /// What power cuts cost.
+    pub recovery: Recovery,
+    cuts: Option<cuts::Schedule>,
+    seed: u64,
     watch: Watch<'a>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -120,6 +126,9 @@ impl<'a> Replayer<'a> {
             io: None,
             trace: Trace::default(),
             prepare: Prepare::default(),
+            recovery: Recovery::default(),
+            cuts: None,
+            seed: 0,
             watch,
             slots: Vec::new(),
             free: Vec::new(),
@@ -131,6 +140,12 @@ impl<'a> Replayer<'a> {
             last_completion: 0,
             stopped: false,
         }
+    }
+
+    /// Cuts the power in the measured part, at instants that `seed` decides as far as they are random.
+    pub fn cut_power(&mut self, cuts: PowerCuts, seed: u64) {
+        self.cuts = Some(cuts::Schedule::new(cuts, seed));
+        self.seed = seed;
     }
 
     /// Replays phases, each when the one before has drained; each starts its addresses afresh with
@@ -149,6 +164,9 @@ impl<'a> Replayer<'a> {
             self.phase = (number + 1, count);
             (self.in_phase, self.total) = (0, phase.requests);
             self.meter.begin_phase(number as u32, &mut self.ssd);
+            if let (Some(cuts), true) = (&mut self.cuts, number + 1 == count) {
+                cuts.begin(self.ssd.now(), self.total)?;
+            }
             let result = self.phase(phase, &mut address);
             self.trace.rounded += address.rounded;
             self.trace.moved += address.moved;
@@ -159,8 +177,9 @@ impl<'a> Replayer<'a> {
             }
         }
         self.meter.finish(&self.ssd);
-        if self.trace.submitted != self.trace.completed {
-            return Err(Error::Lost { submitted: self.trace.submitted, completed: self.trace.completed });
+        let (submitted, ended) = (self.trace.submitted, self.trace.completed + self.trace.cut_off);
+        if submitted != ended {
+            return Err(Error::Lost { submitted, completed: ended });
         }
         Ok(!self.stopped)
     }
@@ -252,6 +271,7 @@ impl<'a> Replayer<'a> {
                 self.step()?;
             }
             self.submit(&request, address, arrival);
+            self.cut_behind()?;
         }
         Ok(())
     }
@@ -275,8 +295,11 @@ impl<'a> Replayer<'a> {
                 }
                 let Some(request) = self.next(feed, address)? else { return Ok(()) };
                 self.submit(&request, address, turn);
+                self.cut_behind()?;
             }
-            self.step()?;
+            if self.ssd.outstanding() > 0 {
+                self.step()?;
+            }
         }
     }
 
@@ -300,6 +323,7 @@ impl<'a> Replayer<'a> {
             self.advance(arrival)?;
             self.last_completion = arrival;
             self.submit(&request, address, arrival);
+            self.cut_behind()?;
             while self.ssd.outstanding() > 0 {
                 self.step()?;
             }
@@ -378,8 +402,78 @@ impl<'a> Replayer<'a> {
     /// Carries out everything up to and including `to`.
     #[inline]
     fn advance(&mut self, to: Time) -> Result<(), Error> {
-        self.ssd.advance(to, &mut self.done);
+        while let Some(at) = self.cuts.as_ref().and_then(|cuts| cuts.due(to)) {
+            self.cut_at(at)?;
+        }
+        // After a cut the drive may be back only later than that.
+        if to >= self.ssd.now() {
+            self.ssd.advance(to, &mut self.done);
+        }
         if self.done.is_empty() { Ok(()) } else { self.completions() }
+    }
+
+    /// Cuts the power at `at`, or now if that is over: the drive was without power then.
+    fn cut_at(&mut self, at: Time) -> Result<(), Error> {
+        if let Some(cuts) = &mut self.cuts {
+            cuts.took_time();
+        }
+        if at >= self.ssd.now() {
+            self.ssd.advance(at, &mut self.done);
+            self.completions()?;
+        }
+        self.cut()
+    }
+
+    /// Cuts the power some events behind the request just submitted, if it is the one.
+    #[inline]
+    fn cut_behind(&mut self) -> Result<(), Error> {
+        if self.cuts.is_some() { self.cut_behind_request() } else { Ok(()) }
+    }
+
+    fn cut_behind_request(&mut self) -> Result<(), Error> {
+        let number = self.in_phase;
+        while let Some(events) = self.cuts.as_mut().and_then(|cuts| cuts.behind(number)) {
+            for _ in 0..events {
+                if let Some(next) = self.ssd.next_event() {
+                    self.ssd.advance(next, &mut self.done);
+                    self.completions()?;
+                }
+            }
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// The power goes and comes back: requests under way are lost, and everything on the drive is
+    /// compared with the promise.
+    fn cut(&mut self) -> Result<(), Error> {
+        let ssd = self.ssd.clone().power_cycle(self.seed).map_err(|e| Error::input(e.to_string()))?;
+        self.ssd = ssd;
+        let lost = self.slots.len() - self.free.len();
+        self.trace.cut_off += lost as u64;
+        self.free = (0..self.slots.len() as u32).collect();
+        let now = self.ssd.now();
+        self.last_completion = now;
+        if let Some(turns) = &mut self.turns {
+            turns.iter_mut().for_each(|turn| *turn = (*turn).max(now));
+            turns.extend(std::iter::repeat_n(now, lost));
+        }
+        if let Some(report) = self.ssd.recovery() {
+            let r = &mut self.recovery;
+            r.cuts += 1;
+            r.from_checkpoint += u64::from(report.from_checkpoint);
+            r.reads += report.reads();
+            r.oob_reads += report.oob_reads;
+            r.time_ns += report.time_ns;
+            r.time_max_ns = r.time_max_ns.max(report.time_ns);
+            r.hold_up_max_ns = r.hold_up_max_ns.max(report.hold_up_ns);
+            r.requests_lost += lost as u64;
+        }
+        if let Some(oracle) = &mut self.oracle {
+            let (contents, gone) = self.ssd.contents(0, self.ssd.layout().logical_sectors);
+            oracle.power_cut(&contents, &gone);
+        }
+        Ok(())
     }
 
     /// Carries out the next instants until a request completes.
@@ -387,6 +481,9 @@ impl<'a> Replayer<'a> {
     fn step(&mut self) -> Result<(), Error> {
         for patience in 0.. {
             let next = self.ssd.next_event();
+            if let Some(at) = self.cuts.as_ref().and_then(|cuts| cuts.due(next.unwrap_or(Time::MAX))) {
+                return self.cut_at(at);
+            }
             let (Some(next), true) = (next, patience < PATIENCE) else {
                 return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
             };

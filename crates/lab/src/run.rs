@@ -16,7 +16,7 @@ use crate::config::{self, Drive};
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, IoLog, Meter, Summary, summarise};
 use crate::oracle::{Mismatch, Oracle, UNIT};
-use crate::replay::{Progress, Replayer, Watch};
+use crate::replay::{PowerCuts, Progress, Replayer, Watch};
 use crate::resources;
 use crate::units::bytes;
 use crate::workload::{self, Asked, Traces};
@@ -35,6 +35,8 @@ pub struct Run {
     pub seed: u64,
     /// Compare every read with the last write.
     pub verify: bool,
+    /// When to cut the power; everything is verified then.
+    pub power_cuts: Option<PowerCuts>,
     /// Where the run directory goes, if one is wanted.
     pub output: Option<PathBuf>,
     /// Log every request to `io.parquet` in the run directory.
@@ -73,7 +75,8 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
-        let Self { drive, asked, seed, verify, output, io_log } = self;
+        let Self { drive, asked, seed, verify, power_cuts, output, io_log } = self;
+        let verify = verify || power_cuts.is_some();
         if io_log && output.is_none() {
             return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
         }
@@ -102,6 +105,12 @@ impl Run {
             .map_err(|e| Error::input(e.to_string()))?;
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
+        if let (Some(oracle), true) = (&mut replayer.oracle, drive.config.recovery.plp) {
+            oracle.protect();
+        }
+        if let Some(cuts) = power_cuts {
+            replayer.cut_power(cuts, seed);
+        }
         if let (Some(directory), true) = (&directory, io_log) {
             replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
         }
@@ -112,7 +121,10 @@ impl Run {
             io.finish()?;
         }
         let (integrity, mismatches) = match &replayer.oracle {
-            Some(o) => (Integrity { checked_sectors: o.checked, mismatches: o.mismatches }, o.first.clone()),
+            Some(o) => {
+                let (checked_sectors, mismatches) = (o.checked, o.mismatches);
+                (Integrity { checked_sectors, mismatches, unreadable: o.unreadable }, o.first.clone())
+            }
             None => (Integrity::default(), Vec::new()),
         };
         if replayer.trace.hints_ignored > 0 {
@@ -131,6 +143,7 @@ impl Run {
             cpu_s,
             trace: replayer.trace.clone(),
             prepare: replayer.prepare.clone(),
+            recovery: replayer.recovery.clone(),
             integrity,
         };
         let summary = summarise(&replayer.ssd, &replayer.meter, context);

@@ -201,6 +201,7 @@ impl Grid {
                                 asked,
                                 seed,
                                 verify: self.verify,
+                                power_cuts: None,
                                 output: None,
                                 io_log: self.io_log,
                             };

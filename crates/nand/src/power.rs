@@ -56,6 +56,9 @@ impl Nand {
                 let block = self.array.geometry.block_of(Ppn(op.ppn));
                 if protected {
                     self.array.erase(block);
+                    if self.array.is_doomed(block) {
+                        self.array.set_bad(block);
+                    }
                 } else {
                     self.array.interrupt_erase(block);
                 }

@@ -47,8 +47,8 @@ pub struct DeviceConfig {
     /// Wear and bad blocks.
     #[serde(default)]
     pub wear: WearConfig,
-    /// Power loss.
-    #[serde(default)]
+    /// Power loss. Without this table no checkpoints are written, as on the papers' drives.
+    #[serde(default = "RecoveryConfig::none")]
     pub recovery: RecoveryConfig,
     /// Operations that fail.
     #[serde(default, skip_serializing_if = "FaultConfig::is_none")]
@@ -176,6 +176,13 @@ pub struct RecoveryConfig {
     /// Power-loss protection: capacitors keep the drive running until everything that was acknowledged
     /// is on flash, so that acknowledged writes are durable.
     pub plp: bool,
+}
+
+impl RecoveryConfig {
+    /// No checkpoints, no protection.
+    pub fn none() -> Self {
+        Self { checkpoint_interval: 0, plp: false }
+    }
 }
 
 impl Default for RecoveryConfig {
@@ -471,11 +478,18 @@ impl DeviceConfig {
         let (entries_per_map_page, table_pages) = crate::map_cache::table::shape(self, logical_pages);
         let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
         let factory_bad = blocks(self.wear.factory_bad);
+        // Programs that fail are repeated in a block of their own.
+        let repeats = self.faults.program_rate > 0.0 || !self.faults.programs.is_empty();
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.
-        let overhead =
-            soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0) + version_blocks;
+        let overhead = soft_blocks
+            + open_blocks
+            + 1
+            + 1
+            + u32::from(self.wear.static_gap > 0)
+            + version_blocks
+            + u32::from(repeats);
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
         let checkpoint_pages = crate::checkpoint::most_pages(self, logical_pages, map_pages, log_pages);

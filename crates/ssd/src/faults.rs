@@ -1,8 +1,9 @@
 //! What the drive makes of failures of the flash.
 //!
 //! A program that fails is repeated in another block, under the version of the first attempt, before
-//! anything that waits for it goes on; no further page of the block is written, its live pages are moved,
-//! and the erase behind that takes it out of use. A read that returns nothing is the host's to know, for
+//! anything that waits for it goes on. No further page of the block is written if its plane can spare the
+//! rest of it; its live pages are moved as soon as the plane can spare the room, and the erase behind
+//! that takes it out of use. A read that returns nothing is the host's to know, for
 //! exactly the sectors that the page held; a copy of such a sector is as unreadable as the original,
 //! until the sector is written again or trimmed.
 
@@ -18,10 +19,21 @@ use crate::map_cache::MapCache;
 /// Failures that are being dealt with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Troubles {
-    /// Closed blocks in which a program failed, to be emptied.
+    /// Full or avoided blocks in which a program failed, to be emptied.
     doomed: Vec<Block>,
+    /// Half-written blocks of which no further page is written.
+    avoided: Vec<Block>,
+    /// The blocks that repeated programs go to, at most one in a plane.
+    rescue: Vec<Block>,
     /// Copies of garbage collection that were repeated in another plane, and whose job they are of.
     strays: Vec<(OpId, u32)>,
+}
+
+impl Troubles {
+    /// Open blocks that the allocation does not know.
+    pub fn apart(&self) -> Vec<Block> {
+        [self.avoided.as_slice(), &self.rescue].concat()
+    }
 }
 
 impl Flash {
@@ -33,41 +45,60 @@ impl Flash {
         let (from, op) = (done.ppn, done.op);
         let block = self.geometry().block_of(from);
         let plane = self.geometry().plane_of(block);
-        self.allocation.avoid(plane, block, self.nand.array(), &mut self.blocks);
-        if let Some(home) = self.blocks.object(block) {
-            self.streams.avoid(home, block);
+        let full = self.array().pages_programmed(block) == self.geometry().pages_per_block;
+        if self.troubles.rescue.contains(&block) {
+            self.troubles.rescue.retain(|&b| b != block);
+            self.troubles.avoided.push(block);
+        } else if !full
+            && !self.troubles.avoided.contains(&block)
+            && self.spare(plane) > self.layout.soft_blocks
+        {
+            self.allocation.avoid(plane, block, self.nand.array(), &mut self.blocks);
+            if let Some(home) = self.blocks.object(block) {
+                self.streams.avoid(home, block);
+            }
+            self.troubles.avoided.push(block);
         }
         let seq = self.array().seq(from);
         self.void_checkpoint(seq);
         let label = self.array().oob(from).stream;
         let class = PageClass::of_label(label);
-        let Some((target, role)) = self.place_again(plane, Role::from_number(label), class) else {
+        let Some(to) = self.rescue_page(plane) else {
             self.nand.abandon(op);
             self.read_only = true;
             return false;
         };
-        let stats = &mut self.stats.allocation;
-        let to = self.allocation.take(target, role, class, self.nand.array(), &mut self.blocks, stats);
-        let to = to.expect("room was checked");
         if done.cause == nandle_nand::Cause::Gc {
             let job = self.job_of(op, plane);
             self.troubles.strays.push((op, job));
         }
-        self.repeat(op, from, to, class.label(role));
+        self.repeat(op, from, to, class.label(Role::Gc));
         self.program_done(from);
         true
     }
 
-    fn place_again(&self, plane: u32, role: Role, class: PageClass) -> Option<(u32, Role)> {
-        let role = match role {
-            Role::Object(_) | Role::Survivor(_) => Role::Host(0),
-            role => role,
-        };
+    /// A page for a repeated program: in a block that nothing else is written to, because whatever is on
+    /// order in another block may wait for just this program.
+    fn rescue_page(&mut self, plane: u32) -> Option<Ppn> {
         let others = (0..self.geometry().planes()).filter(|&p| p != plane);
-        std::iter::once(plane)
-            .chain(others)
-            .flat_map(|plane| [role, Role::Gc, Role::Host(0), Role::System].map(|role| (plane, role)))
-            .find(|&(plane, role)| self.room(plane, role, class) > 0)
+        std::iter::once(plane).chain(others).find_map(|plane| {
+            let at = self.troubles.rescue.iter().position(|&b| self.nand.geometry().plane_of(b) == plane);
+            let at = match at {
+                Some(at) => at,
+                None => {
+                    let block = self.blocks.take_free(plane, false)?;
+                    self.gc_look.push(plane);
+                    self.troubles.rescue.push(block);
+                    self.troubles.rescue.len() - 1
+                }
+            };
+            let block = self.troubles.rescue[at];
+            let last = self.array().pages_programmed(block) + 1 == self.geometry().pages_per_block;
+            if last {
+                self.troubles.rescue.swap_remove(at);
+            }
+            self.array().next_strict(block)
+        })
     }
 
     /// The program `op` of `from` becomes one of `to`, and so does whatever the map says of `from`.
@@ -142,14 +173,22 @@ impl Flash {
 
     /// A block in which a program failed is closed as soon as nothing in it is under way.
     pub(crate) fn close_doomed(&mut self, block: Block) {
-        if !self.nand.programs_pending(block) && self.blocks.state(block) == State::Open {
+        let over = self.nand.array().pages_programmed(block) == self.geometry().pages_per_block
+            || self.troubles.avoided.contains(&block);
+        if over && !self.nand.programs_pending(block) && self.blocks.state(block) == State::Open {
+            self.troubles.avoided.retain(|&b| b != block);
             self.blocks.close(block, self.nand.now());
             self.note_doomed(block);
         }
     }
 
-    /// A closed block is to be emptied and taken out of use.
+    /// A closed block is to be emptied and taken out of use; it is no candidate for collection, which
+    /// would gain nothing.
     pub(crate) fn note_doomed(&mut self, block: Block) {
+        if self.blocks.object(block).is_some() {
+            self.blocks.forget_emptied(block);
+        }
+        self.blocks.condemn(block);
         self.troubles.doomed.push(block);
         let plane = self.geometry().plane_of(block);
         self.gc_look.push(plane);
@@ -166,13 +205,16 @@ impl Flash {
 
     #[cold]
     fn next_doomed(&mut self, plane: u32) -> Option<Block> {
-        let mut list = std::mem::take(&mut self.troubles.doomed);
-        list.retain(|&block| self.blocks.state(block) == State::Closed);
-        let here = |block: Block| self.geometry().plane_of(block) == plane;
-        let at = list.iter().position(|&block| here(block) && self.survivors_fit(plane, block));
-        let found = at.map(|at| list.swap_remove(at));
-        self.troubles.doomed = list;
-        found
+        let spare = self.spare(plane) > self.layout.soft_blocks;
+        let at = self.troubles.doomed.iter().position(|&block| {
+            self.geometry().plane_of(block) == plane && (spare || self.blocks.valid(block) == 0)
+        })?;
+        Some(self.troubles.doomed.swap_remove(at))
+    }
+
+    /// Whether failures have taken anything from the drive since power-on.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.stats.program_failures + self.stats.erase_failures > 0 || self.read_only
     }
 
     /// The sectors of `mask` of a logical page that the flash no longer returns.

@@ -76,7 +76,7 @@ impl Flash {
         if self.jobs[slot].victim.is_none()
             && let Some(block) = self.doomed_victim(plane)
         {
-            self.start(plane, block, false, None);
+            self.begin(plane, block, false, None);
         }
         if self.jobs[slot].victim.is_none() {
             let need = self.need(plane);
@@ -214,7 +214,7 @@ impl Flash {
         self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block))
     }
 
-    pub(crate) fn survivors_fit(&self, plane: u32, block: Block) -> bool {
+    fn survivors_fit(&self, plane: u32, block: Block) -> bool {
         let class = PageClass::SYSTEM;
         let open = self.allocation.left(plane, Role::Host(0), self.array())
             + self.allocation.left(plane, Role::System, self.array());
@@ -232,6 +232,11 @@ impl Flash {
             self.blocks.forget_emptied(block);
         }
         self.blocks.condemn(block);
+        self.begin(plane, block, wear, home);
+    }
+
+    /// A condemned block becomes the job of its plane.
+    fn begin(&mut self, plane: u32, block: Block, wear: bool, home: Option<u16>) {
         let first = self.geometry().ppn(block, self.array().cell().strict_page(0));
         let from = Role::from_number(self.array().oob(first).stream);
         let role = match home {

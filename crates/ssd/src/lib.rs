@@ -18,6 +18,7 @@ mod faults;
 pub mod flash;
 pub mod fragments;
 mod gc;
+pub mod inspect;
 mod log;
 pub mod map_cache;
 pub mod mapping;

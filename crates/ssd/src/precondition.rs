@@ -137,7 +137,7 @@ impl Flash {
         self.blocks.check();
         self.check_areas();
         self.check_regions();
-        self.allocation.check(self.nand.array(), &self.blocks);
+        self.allocation.check(self.nand.array(), &self.blocks, &self.troubles.apart());
         self.check_objects();
         let array = self.nand.array();
         let mut referred = std::collections::BTreeSet::new();

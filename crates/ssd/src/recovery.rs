@@ -48,6 +48,8 @@ pub struct RecoveryReport {
     /// Time of all this (ns) if the reads of each step keep all dies and channels busy, and the
     /// steps follow each other. The controller's own time is not in it.
     pub time_ns: Time,
+    /// Time (ns) that the capacitors lasted before, with `recovery.plp`; not part of `time_ns`.
+    pub hold_up_ns: Time,
     /// A hash of the map that was found: the same whichever way it was found.
     pub map: u64,
 }

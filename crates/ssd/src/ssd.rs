@@ -228,9 +228,7 @@ impl Ssd {
     /// # Errors
     /// If the configuration does not stand.
     pub fn power_cycle(mut self, seed: u64) -> Result<Self, ConfigError> {
-        if self.flash.config.recovery.plp {
-            self.flush_on_capacitors();
-        }
+        let hold_up_ns = if self.flash.config.recovery.plp { self.flush_on_capacitors() } else { 0 };
         let config = self.flash.config.clone();
         let (at, digest) = (self.now(), self.digest);
         let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
@@ -238,7 +236,8 @@ impl Ssd {
         let silicon = self.flash.nand.cut_power(config.recovery.plp);
         let layout = config.validate()?;
         let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
-        let report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        let mut report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
         (ssd.flash.stats, ssd.digest) = (stats, digest);
@@ -477,6 +476,22 @@ impl Ssd {
             self.flash.collect(&mut self.mapping);
         }
         self.flash.keep_checkpoint();
+        if !self.queue.is_empty() && self.flash.nand.in_flight() == 0 && self.flash.has_failed() {
+            self.give_up();
+        }
+    }
+
+    /// Failures of the flash took the room that collection works with, and nothing is under way that
+    /// could give some back: the drive takes no more writes, and what waits is refused.
+    #[cold]
+    fn give_up(&mut self) {
+        self.flash.read_only = true;
+        while let Some(slot) = self.queue.pop_front() {
+            self.short -= std::mem::take(&mut self.requests[slot as usize].short);
+            self.requests[slot as usize].status = Status::ReadOnly;
+            self.flash.stats.rejected += 1;
+            self.release(slot);
+        }
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {

@@ -31,6 +31,8 @@ pub struct Context {
     pub trace: Trace,
     /// The phases before the measured one.
     pub prepare: Prepare,
+    /// What power cuts cost.
+    pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
 }
@@ -137,6 +139,13 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         },
         flash,
         wear,
+        recovery: context.recovery,
+        faults: Faults {
+            program_failures: stats.program_failures,
+            erase_failures: stats.erase_failures,
+            unreadable_sectors: stats.unreadable_sectors,
+            read_only: ssd.is_read_only(),
+        },
         integrity: context.integrity,
     }
 }

@@ -94,6 +94,10 @@ group! {
         gc: Gc,
         /// Wear.
         wear: Wear,
+        /// Power cuts (`--power-cut-at`).
+        recovery: Recovery,
+        /// Operations that failed.
+        faults: Faults,
         /// Verification of every read (`--verify`).
         integrity: Integrity,
     }
@@ -133,6 +137,8 @@ group! {
         empty_trims: u64,
         /// FlashAlloc commands that the scheme has no use for.
         hints_ignored: u64,
+        /// Requests under way when the power was cut.
+        cut_off: u64,
     }
 }
 group! {
@@ -465,11 +471,47 @@ group! {
     }
 }
 group! {
+    /// Power cuts and what recovery from them took, all added up.
+    Recovery {
+        /// Cuts.
+        cuts: u64,
+        /// Of these, recoveries that began at a checkpoint; the others read every page's out-of-band area.
+        from_checkpoint: u64,
+        /// Flash reads.
+        reads: u64,
+        /// Of these, of out-of-band areas alone.
+        oob_reads: u64,
+        /// Time.
+        time_ns: u64,
+        /// Time of the longest.
+        time_max_ns: u64,
+        /// Longest time that the capacitors had to last (`recovery.plp`).
+        hold_up_max_ns: u64,
+        /// Requests under way that were lost.
+        requests_lost: u64,
+    }
+}
+group! {
+    /// Failures of the flash (`[faults]`, endurance).
+    Faults {
+        /// Programs that failed and were repeated elsewhere.
+        program_failures: u64,
+        /// Blocks that their last erase took out of use.
+        erase_failures: u64,
+        /// Sectors that host reads asked for and did not get.
+        unreadable_sectors: u64,
+        /// The drive takes no more writes: too few good blocks are left.
+        read_only: bool,
+    }
+}
+group! {
     /// Verification of every read.
     Integrity {
         /// Sectors compared with the last write.
         checked_sectors: u64,
         /// Of these, wrong ones.
         mismatches: u64,
+        /// Sectors that the drive said it could not read; they are not judged.
+        unreadable: u64,
     }
 }

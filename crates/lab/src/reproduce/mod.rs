@@ -162,11 +162,9 @@ impl Default for Options {
     }
 }
 
-/// A preset as the papers' drives are: none of them writes checkpoints for a recovery after power cuts.
+/// A preset with settings of its own.
 fn preset(device: &str, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
-    let mut all = vec!["recovery.checkpoint_interval=0".to_owned()];
-    all.extend_from_slice(sets);
-    Wanted { device, scheme, sets: &all }.load()
+    Wanted { device, scheme, sets }.load()
 }
 
 /// How far an evaluation has come.

@@ -72,7 +72,7 @@ pub(super) fn simulate(drive: &Drive, asked: &Asked, verify: bool) -> Result<Mea
         Some(o) if o.mismatches > 0 => {
             return Err(Error::Wrong { mismatches: o.mismatches, checked: o.checked });
         }
-        Some(o) => Integrity { checked_sectors: o.checked, mismatches: 0 },
+        Some(o) => Integrity { checked_sectors: o.checked, ..Integrity::default() },
         None => Integrity::default(),
     };
     let context = Context {

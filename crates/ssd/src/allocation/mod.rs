@@ -292,9 +292,9 @@ impl Allocation {
         self.begun_mut().is_some_and(|begun| begun.resume(plane, role, block, array, blocks))
     }
     /// Checks queues and counts against the array; for tests.
-    pub(crate) fn check(&self, array: &Array, blocks: &Blocks) {
+    pub(crate) fn check(&self, array: &Array, blocks: &Blocks, apart: &[Block]) {
         if let Some(begun) = self.begun() {
-            begun.check(array, blocks);
+            begun.check(array, blocks, apart);
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Power cuts in the middle of a run.
+
+use std::str::FromStr;
+
+use nandle_random::Stream;
+use nandle_ssd::nand::Time;
+
+use crate::Error;
+
+/// Events between a request and a cut at random behind it, at most.
+const EVENTS: u64 = 64;
+
+/// When the power is to be cut in the measured part: `12ms,random:100`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PowerCuts {
+    /// Nanoseconds since the measured part began.
+    pub times: Vec<Time>,
+    /// Cuts at random instants besides.
+    pub random: u64,
+}
+
+impl FromStr for PowerCuts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = |part: &str| {
+            format!(
+                "{part:?}: expected a time such as 12ms, 3s, 500us or 800ns, or random:N, separated by commas"
+            )
+        };
+        let mut cuts = Self::default();
+        for part in text.split(',').map(str::trim) {
+            if let Some(count) = part.strip_prefix("random:") {
+                cuts.random += count.parse::<u32>().map(u64::from).map_err(|_| expected(part))?;
+                continue;
+            }
+            let digits = part.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(part.len());
+            let unit = match &part[digits..] {
+                "ns" => 1.0,
+                "us" => 1e3,
+                "ms" => 1e6,
+                "s" => 1e9,
+                _ => return Err(expected(part)),
+            };
+            let value: f64 = part[..digits].parse().map_err(|_| expected(part))?;
+            cuts.times.push((value * unit) as Time);
+        }
+        Ok(cuts)
+    }
+}
+
+/// The cuts to come.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    asked: PowerCuts,
+    draw: Stream,
+    /// Times still to come, the next one last.
+    times: Vec<Time>,
+    /// Requests of the phase behind which the power goes, the next one last.
+    requests: Vec<u64>,
+}
+
+impl Schedule {
+    pub fn new(asked: PowerCuts, seed: u64) -> Self {
+        Self { asked, draw: Stream::new(seed, "power cuts"), times: vec![], requests: vec![] }
+    }
+
+    /// The measured part begins.
+    pub fn begin(&mut self, now: Time, requests: Option<u64>) -> Result<(), Error> {
+        self.times = self.asked.times.iter().map(|&time| now.saturating_add(time)).collect();
+        self.times.sort_unstable_by(|a, b| b.cmp(a));
+        if self.asked.random > 0 {
+            let Some(requests) = requests.filter(|&n| n > 0) else {
+                return Err(Error::input(
+                    "--power-cut-at random:N: expected a workload whose number of requests is known, \
+                     or times instead",
+                ));
+            };
+            self.requests = (0..self.asked.random).map(|_| 1 + self.draw.below(requests)).collect();
+            self.requests.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        Ok(())
+    }
+
+    /// The next time at which the power goes, if it is not after `to`.
+    pub fn due(&self, to: Time) -> Option<Time> {
+        self.times.last().copied().filter(|&time| time <= to)
+    }
+    pub fn took_time(&mut self) {
+        self.times.pop();
+    }
+
+    /// Whether the power goes behind request `number`, and after how many events.
+    pub fn behind(&mut self, number: u64) -> Option<u64> {
+        self.requests.pop_if(|wanted| *wanted <= number)?;
+        Some(self.draw.below(EVENTS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for() {
+        let cuts: PowerCuts = "12ms, random:100,1.5us".parse().expect("it is right");
+        assert_eq!(cuts, PowerCuts { times: vec![12_000_000, 1_500], random: 100 });
+        for wrong in ["", "12", "ms", "random:", "random:-1", "5 m", "12ms,"] {
+            let error = wrong.parse::<PowerCuts>().expect_err("it is wrong");
+            assert!(error.contains("expected a time"), "{error}");
+        }
+    }
+}
