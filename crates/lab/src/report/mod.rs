@@ -23,6 +23,15 @@ use svg::{Axis, Bar, escape, figure};
 
 /// Runs shown chart by chart; further ones are in the tables alone.
 const DETAILED: usize = 12;
+/// Figures with a chart in comparisons; the table has them all.
+const CHARTED: [&str; 6] = [
+    "waf",
+    "flash.erases",
+    "host.all.iops",
+    "host.write.lat_ns.mean",
+    "host.write.lat_ns.percentile.99",
+    "host.read.lat_ns.mean",
+];
 /// Cells of charts over time.
 const CELLS: usize = 64;
 
@@ -86,7 +95,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         if group.len() < 2 {
             continue;
         }
-        for metric in METRICS {
+        for metric in METRICS.iter().filter(|m| CHARTED.contains(&m.key)) {
             comparison(&mut page, metric, runs, group);
         }
     }
@@ -285,7 +294,7 @@ fn comparison(page: &mut Page, metric: &Metric, runs: &[Loaded], group: &[usize]
                 label: label(&runs[n], runs),
                 parts: vec![value / base],
                 colour: at,
-                shown: format!("{:.2}x  {}", value / base, metric.unit.show(value)),
+                shown: format!("{:.2}x · {}", value / base, metric.unit.show(value)),
             }
         })
         .collect();
@@ -308,10 +317,10 @@ fn charts(page: &mut Page, runs: &[&Loaded]) {
     for kind in ["read", "write"] {
         latency(page, kind, runs, &legend);
     }
+    victims(page, runs);
     waf_parts(page, runs);
     operations(page, runs);
     page_types(page, runs);
-    victims(page, runs);
     cache(page, runs);
 }
 
@@ -339,7 +348,10 @@ fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
                 bucket.value_iterated_to().to_string(),
             ]);
         }
-        most = most.max(place(1.0 - 0.5 / total));
+        // The curve ends at the slowest request.
+        let end = place(1.0 - 0.5 / total);
+        points.push((end, histogram.max() as f64));
+        most = most.max(end);
         series.push(thinned(&points));
     }
     if series.iter().all(Vec::is_empty) {
@@ -347,16 +359,16 @@ fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
     }
     let shares = [
         (0.0, "0"),
-        (0.9, "90%"),
-        (0.99, "99%"),
-        (0.999, "99.9%"),
-        (0.9999, "99.99%"),
-        (0.99999, "99.999%"),
-        (0.999_999, "99.9999%"),
+        (0.9, "90"),
+        (0.99, "99"),
+        (0.999, "99.9"),
+        (0.9999, "99.99"),
+        (0.99999, "99.999"),
+        (0.999_999, "99.9999"),
     ];
     let ticks =
         shares.into_iter().map(|(s, w)| (place(s), w.to_owned())).filter(|t| t.0 <= most + 1e-9).collect();
-    let x = Axis { ticks, to: Some(most), ..Axis::linear("share of requests", figure) };
+    let x = Axis { ticks, to: Some(most), ..Axis::linear("percentile of requests", figure) };
     let y = Axis::logarithmic("latency", time);
     let title = format!("Latency of {kind}s");
     let chart = svg::lines(&title, &series, &x, &y);
@@ -378,6 +390,11 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         }
     }
     out
+}
+
+/// The legend of those parts that occur, each in its colour.
+fn occurring(names: &[&str], occurs: impl Fn(usize) -> bool) -> String {
+    svg::legend_of(names.iter().enumerate().filter(|(n, _)| occurs(*n)).map(|(n, name)| (n, *name)))
 }
 
 fn parts_of(s: &Summary) -> [f64; 6] {
@@ -403,7 +420,7 @@ fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
             }
         })
         .collect();
-    let legend = svg::legend(&CAUSES.map(|c| c.1));
+    let legend = occurring(&CAUSES.map(|c| c.1), |n| bars.iter().any(|b| b.parts[n] > 0.0));
     let chart = svg::bars("what write amplification is made of", &bars, None);
     page.card(
         "What WAF is made of",
@@ -438,7 +455,7 @@ fn operations(page: &mut Page, runs: &[&Loaded]) {
     page.card(
         "Flash operations by cause",
         "Pages of the measured part.",
-        &(svg::legend(&causes) + &chart),
+        &(occurring(&causes, |n| bars.iter().any(|b| b.parts[n] > 0.0)) + &chart),
         &csv,
     );
 }
@@ -486,7 +503,7 @@ fn page_types(page: &mut Page, runs: &[&Loaded]) {
     page.card(
         "Page types",
         "Shares of programs and of read-modify-write reads.",
-        &(svg::legend(&["LSB", "CSB", "MSB", "TSB"]) + &chart),
+        &(occurring(&["LSB", "CSB", "MSB", "TSB"], |n| bars.iter().any(|b| b.parts[n] > 0.0)) + &chart),
         &csv,
     );
 }
@@ -633,7 +650,7 @@ fn real<'a>(series: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
 }
 
 fn seconds(v: f64) -> String {
-    time(v * 1e9)
+    if v == 0.0 { "0 s".into() } else { time(v * 1e9) }
 }
 
 fn details(page: &mut Page, run: &Loaded) {
@@ -682,7 +699,7 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     let usual = sorted[(sorted.len() - 1) * 9 / 10].max(run.summary.waf.unwrap_or(1.0));
     let most = sorted.last().copied().unwrap_or(1.0);
     let cut = most > 3.0 * usual;
-    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", figure) };
+    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", svg::short) };
     let x = Axis::linear("simulated time", seconds);
     let chart = svg::layers(
         "write amplification over time",
@@ -697,7 +714,12 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     } else {
         "The parts add up, interval by interval.".into()
     };
-    page.card("WAF over time", &hint, &(svg::legend(&CAUSES.map(|c| c.1)) + &chart), &csv);
+    page.card(
+        "WAF over time",
+        &hint,
+        &(occurring(&CAUSES.map(|c| c.1), |n| layers[n].iter().any(|&v| v > 0.0)) + &chart),
+        &csv,
+    );
 }
 
 fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
@@ -709,7 +731,7 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     for n in 0..cells.count() {
         csv.row([cells.edges[n], cells.edges[n + 1], layers[0][n], layers[1][n]].map(|v| v.to_string()));
     }
-    let y = Axis::linear("host bandwidth, MB/s", |v| figure((v / 1e4).round() / 100.0));
+    let y = Axis::linear("host bandwidth, MB/s", |v| svg::short(v / 1e6));
     let x = Axis::linear("simulated time", seconds);
     let chart = svg::layers(
         "host bandwidth over time",
@@ -782,18 +804,18 @@ fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
         }
     }
     // So many chips that a row would be a hair: channels instead.
-    let (rows, each, name) = if chips > 64 {
+    let (rows, each) = if chips > 64 {
         let channels = shares.chunks(per_channel).map(|chips| {
             (0..cells.count())
                 .map(|cell| chips.iter().map(|c| c[cell]).sum::<f64>() / chips.len() as f64)
                 .collect()
         });
-        (channels.collect::<Vec<Vec<f64>>>(), 1, "channel")
+        (channels.collect::<Vec<Vec<f64>>>(), 1)
     } else {
-        (shares, per_channel, "channel")
+        (shares, per_channel)
     };
     let beside: Vec<(usize, String)> =
-        (0..rows.len()).step_by(each).map(|row| (row, format!("{name} {}", row / each))).collect();
+        (0..rows.len()).step_by(each).map(|row| (row, format!("ch {}", row / each))).collect();
     let beside: Vec<(usize, String)> = if rows.len() / each > 8 {
         beside.into_iter().filter(|(row, _)| (row / each) % 4 == 0).collect()
     } else {

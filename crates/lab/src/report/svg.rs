@@ -57,8 +57,13 @@ fn line(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &st
 /// Names with their colours.
 #[must_use]
 pub fn legend(names: &[&str]) -> String {
+    legend_of(names.iter().copied().enumerate())
+}
+
+/// Names with the colours of these numbers.
+pub fn legend_of<'a>(names: impl Iterator<Item = (usize, &'a str)>) -> String {
     let mut out = String::from("<div class=\"legend\">");
-    for (n, name) in names.iter().enumerate() {
+    for (n, name) in names {
         let _ = write!(out, "<span><i class=\"b{}\"></i>{}</span>", n % COLOURS, escape(name));
     }
     out.push_str("</div>");
@@ -94,7 +99,7 @@ pub fn bars(what: &str, bars: &[Bar], mark: Option<f64>) -> String {
             y + 13.0,
             "start",
             "t",
-            &shortened(&bar.label, 44 - bar.shown.chars().count().min(30)),
+            &shortened(&bar.label, 60 - bar.shown.chars().count().min(36)),
         );
         text(&mut out, W, y + 13.0, "end", "v", &bar.shown);
         rect(&mut out, (0.0, y + 19.0, W, 10.0), "ground", "");
@@ -212,7 +217,7 @@ impl Axis {
 }
 
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 18.0;
 const TOP: f64 = 24.0;
 const PLOT: f64 = 190.0;
 const HEIGHT: f64 = TOP + PLOT + 40.0;
@@ -415,6 +420,16 @@ pub fn figure(value: f64) -> String {
         v if v < 1000.0 => format!("{value:.1}"),
         _ => crate::units::count(value as u64),
     }
+}
+
+/// A number on an axis, without zeros that say nothing.
+#[must_use]
+pub fn short(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        return figure(value.round());
+    }
+    let digits = format!("{value:.3}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
