@@ -31,6 +31,8 @@ pub enum Command {
     Gather(Gather),
     /// Make the report of run directories again, or show them as another tool would.
     Report(Report),
+    /// Repeat the evaluation of a paper: its figures beside ours, met or not.
+    Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
     Presets,
     /// List the policies that --scheme takes.

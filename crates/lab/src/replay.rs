@@ -32,6 +32,9 @@ const SLOT_BITS: u32 = 17;
 /// Events without a completion after which a device is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
 
+/// Requests whose memory is fetched ahead of its use, twice over: the map, then what it leads to.
+const LOOK_AHEAD: usize = 4;
+
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -181,7 +184,13 @@ impl<'a> Replayer<'a> {
 
     /// The next request, unless there is none or the run was stopped.
     #[inline]
-    fn next(&mut self, feed: &mut Feed) -> Result<Option<Request>, Error> {
+    fn next(&mut self, feed: &mut Feed, address: &Address) -> Result<Option<Request>, Error> {
+        if let Some(soon) = feed.ahead(2 * LOOK_AHEAD) {
+            self.ssd.prefetch_map(address.near(soon));
+        }
+        if let Some(sooner) = feed.ahead(LOOK_AHEAD) {
+            self.ssd.prefetch_page(address.near(sooner));
+        }
         let mut request = feed.pop();
         if request.is_none() {
             self.report();
@@ -233,7 +242,7 @@ impl<'a> Replayer<'a> {
         end: Time,
         scale: f64,
     ) -> Result<(), Error> {
-        while let Some(request) = self.next(feed)? {
+        while let Some(request) = self.next(feed, address)? {
             let arrival = begin.saturating_add(scaled(request.time_ns, scale));
             if arrival >= end {
                 break;
@@ -264,7 +273,7 @@ impl<'a> Replayer<'a> {
                 if turn >= end {
                     return Ok(());
                 }
-                let Some(request) = self.next(feed)? else { return Ok(()) };
+                let Some(request) = self.next(feed, address)? else { return Ok(()) };
                 self.submit(&request, address, turn);
             }
             self.step()?;
@@ -281,7 +290,7 @@ impl<'a> Replayer<'a> {
     ) -> Result<(), Error> {
         self.last_completion = begin;
         let mut before = 0;
-        while let Some(request) = self.next(feed)? {
+        while let Some(request) = self.next(feed, address)? {
             let gap = scaled(request.time_ns.saturating_sub(before), scale);
             before = request.time_ns;
             let arrival = self.last_completion.saturating_add(gap);

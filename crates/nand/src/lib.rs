@@ -11,6 +11,7 @@
 
 mod array;
 mod cell;
+mod fault;
 mod geometry;
 mod oob;
 mod op;
@@ -20,6 +21,7 @@ mod timing;
 
 pub use array::{Array, BlockCondition};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
+pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};

@@ -23,6 +23,12 @@ impl Feed {
         Some(request)
     }
 
+    /// The request `ahead` places behind the next one, as far as it is read.
+    #[inline]
+    pub(super) fn ahead(&self, ahead: usize) -> Option<&Request> {
+        self.batch.get(self.at + ahead)
+    }
+
     /// Takes the next request too if it belongs with one that was taken already; reads on if it must.
     pub(super) fn pop_if(&mut self, belongs: impl Fn(&Request) -> bool) -> Result<Option<Request>, Error> {
         if self.at == self.batch.len() {
