@@ -8,7 +8,7 @@ pub mod ledger;
 mod page;
 pub mod svg;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Float64Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
@@ -118,7 +118,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         }
     }
     for (n, run) in runs.iter().enumerate().take(DETAILED) {
-        page.heading(&format!("{}: {}", run.summary.workload, label(&runs[n], runs)));
+        page.heading(&format!("{}, {}: {}", run.summary.workload, run.summary.device, label(&runs[n], runs)));
         details(&mut page, run);
     }
     page.heading("Configurations");
@@ -146,19 +146,40 @@ pub fn grouped<'a>(runs: impl Iterator<Item = &'a Summary>) -> Vec<Vec<usize>> {
     groups
 }
 
-/// What tells a run from the others of its group: its scheme, and its directory if that is not enough.
+/// What tells a run from the others of its group: its scheme, then the settings in which runs of that
+/// scheme differ.
 fn label(run: &Loaded, all: &[Loaded]) -> String {
-    let s = &run.summary;
-    let same = all.iter().filter(|other| {
-        let o = &other.summary;
-        (&o.scheme, &o.workload, &o.device, o.seed) == (&s.scheme, &s.workload, &s.device, s.seed)
-    });
-    if same.count() > 1 {
-        let name = run.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        format!("{} ({name})", s.scheme)
-    } else {
-        s.scheme.clone()
+    let key = |run: &Loaded| {
+        let s = &run.summary;
+        (s.scheme.clone(), s.workload.clone(), s.device.clone(), s.seed)
+    };
+    let own = key(run);
+    let same: Vec<BTreeMap<String, String>> =
+        all.iter().filter(|other| key(other) == own).map(|other| settings(&other.config)).collect();
+    let mine = settings(&run.config);
+    let differs = |name: &str| same.iter().any(|other| other.get(name) != mine.get(name));
+    let apart: Vec<String> =
+        mine.iter().filter(|(name, _)| differs(name)).map(|(name, value)| format!("{name}={value}")).collect();
+    std::iter::once(own.0).chain(apart).collect::<Vec<_>>().join(", ")
+}
+
+/// The settings of a device file, each by its full name.
+fn settings(config: &str) -> BTreeMap<String, String> {
+    fn into(before: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
+        for (key, value) in table {
+            let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
+            match value {
+                toml::Value::Table(inner) => into(&name, inner, out),
+                toml::Value::String(text) => _ = out.insert(name, text.clone()),
+                other => _ = out.insert(name, other.to_string()),
+            }
+        }
     }
+    let mut out = BTreeMap::new();
+    if let Ok(table) = config.parse() {
+        into("", &table, &mut out);
+    }
+    out
 }
 
 /// A run in one line.
