@@ -85,7 +85,8 @@ fn write(report: &Report, args: &Reproduce) -> Result<(), Failure> {
         std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
         save(&folder.join("reproduction.json"), &json)?;
         save(&folder.join("reproduction.md"), &report.markdown())?;
-        let ledger: Ledger = serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
+        let ledger: Ledger =
+            serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
         save(&folder.join("report.html"), &render(&ledger))?;
         text += &format!("report: {}\n", folder.join("reproduction.md").display());
     }

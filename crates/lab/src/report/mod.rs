@@ -74,7 +74,7 @@ pub fn of_run(run: &Loaded) -> String {
     let mut page = Page::new(&format!("{} on {}, {}", s.workload, s.device, s.scheme), &verdict(s));
     page.wide(&tiles(s));
     page.notes(&s.notes);
-    charts(&mut page, &[run]);
+    charts(&mut page, &[Shown { label: s.scheme.clone(), run }]);
     details(&mut page, run);
     page.heading("Configuration");
     page.folded("config.resolved.toml", &run.config);
@@ -108,7 +108,11 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         )]);
     }
     for group in &groups {
-        let shown: Vec<&Loaded> = group.iter().filter(|&&n| n < DETAILED).map(|&n| &runs[n]).collect();
+        let shown: Vec<Shown<'_>> = group
+            .iter()
+            .filter(|&&n| n < DETAILED)
+            .map(|&n| Shown { label: label(&runs[n], runs), run: &runs[n] })
+            .collect();
         if let Some(first) = shown.first() {
             page.heading(&format!(
                 "{} on {}: latencies and flash operations",
@@ -158,8 +162,11 @@ fn label(run: &Loaded, all: &[Loaded]) -> String {
         all.iter().filter(|other| key(other) == own).map(|other| settings(&other.config)).collect();
     let mine = settings(&run.config);
     let differs = |name: &str| same.iter().any(|other| other.get(name) != mine.get(name));
-    let apart: Vec<String> =
-        mine.iter().filter(|(name, _)| differs(name)).map(|(name, value)| format!("{name}={value}")).collect();
+    let apart: Vec<String> = mine
+        .iter()
+        .filter(|(name, _)| differs(name))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     std::iter::once(own.0).chain(apart).collect::<Vec<_>>().join(", ")
 }
 
@@ -325,12 +332,21 @@ fn comparison(page: &mut Page, metric: &Metric, runs: &[Loaded], group: &[usize]
 
 // ---- charts with a line or bar a run ---------------------------------------------------------------
 
-fn names<'a>(runs: &[&'a Loaded]) -> Vec<&'a str> {
-    runs.iter().map(|run| run.summary.scheme.as_str()).collect()
+/// A run and what charts call it.
+struct Shown<'a> {
+    label: String,
+    run: &'a Loaded,
 }
 
-fn charts(page: &mut Page, runs: &[&Loaded]) {
-    let names = names(runs);
+impl std::ops::Deref for Shown<'_> {
+    type Target = Loaded;
+    fn deref(&self) -> &Loaded {
+        self.run
+    }
+}
+
+fn charts(page: &mut Page, runs: &[Shown<'_>]) {
+    let names: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
     let legend = if runs.len() > 1 { svg::legend(&names) } else { String::new() };
     if runs.len() == 1 {
         page.heading("Latencies and flash operations");
@@ -346,7 +362,7 @@ fn charts(page: &mut Page, runs: &[&Loaded]) {
 }
 
 /// Percentiles on a scale that gives each further nine the same room.
-fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
+fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>], legend: &str) {
     let place = |share: f64| -(1.0 - share).max(1e-12).log10();
     let mut csv = Csv::new(["scheme", "share", "latency_ns"]);
     let mut series = Vec::new();
@@ -364,7 +380,7 @@ fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
             seen += bucket.count_since_last_iteration();
             points.push((place(share), bucket.value_iterated_to() as f64));
             csv.row([
-                run.summary.scheme.clone(),
+                run.label.clone(),
                 format!("{:.8}", seen as f64 / total),
                 bucket.value_iterated_to().to_string(),
             ]);
@@ -423,7 +439,7 @@ fn parts_of(s: &Summary) -> [f64; 6] {
     [p.host, p.padding, p.gc, p.merge, p.map, p.meta]
 }
 
-fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
+fn waf_parts(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.waf.is_none()) {
         return;
     }
@@ -432,9 +448,9 @@ fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
         .iter()
         .map(|run| {
             let parts = parts_of(&run.summary);
-            csv.row(std::iter::once(run.summary.scheme.clone()).chain(parts.iter().map(f64::to_string)));
+            csv.row(std::iter::once(run.label.clone()).chain(parts.iter().map(f64::to_string)));
             Bar {
-                label: run.summary.scheme.clone(),
+                label: run.label.clone(),
                 parts: parts.to_vec(),
                 colour: 0,
                 shown: run.summary.waf.map_or_else(|| "-".into(), |w| format!("WAF {w:.3}")),
@@ -451,19 +467,19 @@ fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn operations(page: &mut Page, runs: &[&Loaded]) {
+fn operations(page: &mut Page, runs: &[Shown<'_>]) {
     let causes = ["host", "RMW", "garbage collection", "merges", "mapping table", "metadata"];
     let mut csv = Csv::new(["scheme", "operation", "host", "rmw", "gc", "merge", "map", "meta"]);
     let mut bars = Vec::new();
     for run in runs {
         let s = &run.summary;
         let (r, p) = (&s.flash.reads, &s.flash.programs);
-        let before = if runs.len() > 1 { format!("{}: ", s.scheme) } else { String::new() };
+        let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, parts, total) in [
             ("pages read", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta], r.total),
             ("pages programmed", [p.host, 0, p.gc, p.merge, p.map, p.meta], p.total),
         ] {
-            csv.row([s.scheme.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
+            csv.row([run.label.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
             bars.push(Bar {
                 label: format!("{before}{what}"),
                 parts: parts.iter().map(|&n| n as f64).collect(),
@@ -481,8 +497,8 @@ fn operations(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn page_types(page: &mut Page, runs: &[&Loaded]) {
-    let all = |run: &Loaded| {
+fn page_types(page: &mut Page, runs: &[Shown<'_>]) {
+    let all = |run: &Shown<'_>| {
         let t = &run.summary.flash.by_page_type;
         [("LSB", t.lsb.clone()), ("CSB", t.csb.clone()), ("MSB", t.msb.clone()), ("TSB", t.tsb.clone())]
     };
@@ -495,14 +511,14 @@ fn page_types(page: &mut Page, runs: &[&Loaded]) {
     for run in runs {
         for (name, t) in all(run) {
             csv.row([
-                run.summary.scheme.clone(),
+                run.label.clone(),
                 name.into(),
                 t.reads.to_string(),
                 t.programs.to_string(),
                 t.rmw_reads.to_string(),
             ]);
         }
-        let before = if runs.len() > 1 { format!("{}: ", run.summary.scheme) } else { String::new() };
+        let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, of) in [
             ("programs", (|t| t.programs) as fn(&crate::measure::summary::PageTypeOps) -> u64),
             ("RMW reads", |t| t.rmw_reads),
@@ -529,7 +545,7 @@ fn page_types(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn victims(page: &mut Page, runs: &[&Loaded]) {
+fn victims(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.gc.victim_valid_histogram.iter().sum::<u64>() == 0) {
         return;
     }
@@ -546,7 +562,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
             }
             for (n, victims) in histogram.iter().enumerate() {
                 csv.row([
-                    s.scheme.clone(),
+                    run.label.clone(),
                     if what.is_empty() { "all" } else { what }.into(),
                     n.to_string(),
                     victims.to_string(),
@@ -555,7 +571,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
             groups.push(histogram.iter().map(|&n| n as f64 / total as f64 * 100.0).collect::<Vec<f64>>());
             let what = if what.is_empty() { String::new() } else { ", blocks of objects".into() };
             legend.push(if runs.len() > 1 || !what.is_empty() {
-                format!("{}{what}", s.scheme)
+                format!("{}{what}", run.label)
             } else {
                 String::new()
             });
@@ -578,7 +594,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn cache(page: &mut Page, runs: &[&Loaded]) {
+fn cache(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.mapping.cache_misses == 0) {
         return;
     }
@@ -588,7 +604,7 @@ fn cache(page: &mut Page, runs: &[&Loaded]) {
         .map(|run| {
             let (s, m) = (&run.summary, &run.summary.mapping);
             csv.row([
-                s.scheme.clone(),
+                run.label.clone(),
                 m.bytes.to_string(),
                 m.cache_hits.to_string(),
                 m.cache_misses.to_string(),
@@ -598,7 +614,7 @@ fn cache(page: &mut Page, runs: &[&Loaded]) {
             let all = (m.cache_hits + m.cache_misses).max(1) as f64;
             let (hits, misses) = (m.cache_hits as f64 / all, m.cache_misses as f64 / all);
             Bar {
-                label: s.scheme.clone(),
+                label: run.label.clone(),
                 parts: vec![hits, misses],
                 colour: 0,
                 shown: format!("{:.1}% hits, table {}", hits * 100.0, bytes(m.bytes)),
@@ -749,8 +765,8 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     let layers: Vec<Vec<f64>> =
         kinds.iter().map(|k| k.iter().enumerate().map(|(n, v)| v / width(n)).collect()).collect();
     let mut csv = Csv::new(["from_s", "to_s", "read_bytes_per_s", "write_bytes_per_s"]);
-    for n in 0..cells.count() {
-        csv.row([cells.edges[n], cells.edges[n + 1], layers[0][n], layers[1][n]].map(|v| v.to_string()));
+    for (borders, (reads, writes)) in cells.edges.windows(2).zip(layers[0].iter().zip(&layers[1])) {
+        csv.row([borders[0], borders[1], *reads, *writes].map(|v| v.to_string()));
     }
     let y = Axis::linear("host bandwidth, MB/s", |v| svg::short(v / 1e6));
     let x = Axis::linear("simulated time", seconds);
@@ -875,12 +891,12 @@ fn streams(page: &mut Page, s: &Summary) {
         } else {
             stream.kind.clone()
         };
-        let waf = stream.waf.map_or_else(|| "-".into(), |w| format!("WAF {w:.3}"));
+        let waf = stream.waf.map_or_else(String::new, |w| format!("WAF {w:.3}, "));
         bars.push(Bar {
             label,
             parts: vec![stream.waf.unwrap_or(0.0)],
             colour: 0,
-            shown: format!("{waf}, {}", bytes(stream.media_bytes)),
+            shown: format!("{waf}{}", bytes(stream.media_bytes)),
         });
     }
     page.card(
