@@ -102,8 +102,7 @@ fn documents_name_files_that_exist() {
 #[test]
 fn the_book_has_every_page() {
     let summary = read("docs/SUMMARY.md");
-    let linked: Vec<&str> =
-        summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let linked: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     for page in &linked {
         assert!(root().join("docs").join(page).is_file(), "docs/SUMMARY.md names {page}");
     }
