@@ -222,8 +222,10 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
     let said: Vec<String> = groups
         .iter()
         .filter_map(|group| {
-            let summaries: Vec<&Summary> = group.iter().map(|&n| &runs[n].summary).collect();
-            best(&summaries)
+            let names: Vec<String> = group.iter().map(|&n| label(&runs[n], runs)).collect();
+            let members: Vec<(&str, &Summary)> =
+                names.iter().zip(group).map(|(name, &n)| (name.as_str(), &runs[n].summary)).collect();
+            best(&members)
         })
         .collect();
     match said.as_slice() {
@@ -232,23 +234,21 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
     }
 }
 
-/// The scheme with the least WAF of a group in one line; none if there is nothing to compare.
+/// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
+/// there is nothing to compare.
 #[must_use]
-pub fn best(group: &[&Summary]) -> Option<String> {
-    let (first, others) = group.split_first()?;
+pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
+    let (&(base, first), others) = group.split_first()?;
     let waf = |s: &Summary| s.waf.filter(|w| w.is_finite());
-    let best = others
-        .iter()
-        .filter(|s| waf(s).is_some())
-        .min_by(|a, b| waf(a).unwrap_or(f64::MAX).total_cmp(&waf(b).unwrap_or(f64::MAX)))?;
+    let least = |s: &Summary| waf(s).unwrap_or(f64::MAX);
+    let written = others.iter().filter(|(_, s)| waf(s).is_some());
+    let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
     let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&m| m > 0.0);
     let so = if waf(best)? < waf(first)? { "writes least flash" } else { "comes nearest" };
     Some(format!(
-        "{}: {} {so}, {} the WAF of {} ({:.2} against {:.2}) at {} its mean write latency.",
+        "{}: {name} {so}, {} the WAF of {base} ({:.2} against {:.2}) at {} its mean write latency.",
         first.workload,
-        best.scheme,
         ratio(waf(best), waf(first)),
-        first.scheme,
         waf(best)?,
         waf(first)?,
         ratio(mean(best), mean(first))
