@@ -63,7 +63,7 @@ fn objects_have_blocks_of_their_own_and_the_books_balance() {
         } else {
             let kind = if scheme.starts_with("fdp") { "handle" } else { "stream" };
             assert_eq!(kinds.iter().filter(|&&k| k == kind).count(), 8, "{kinds:?}");
-            assert_eq!(s["scheme"].as_str().is_some_and(|name| name.ends_with(')')), true);
+            assert!(s["scheme"].as_str().is_some_and(|name| name.ends_with(')')), "{}", s["scheme"]);
         }
     }
 }

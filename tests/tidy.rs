@@ -98,3 +98,20 @@ fn documents_name_files_that_exist() {
         }
     }
 }
+
+#[test]
+fn the_book_has_every_page() {
+    let summary = read("docs/SUMMARY.md");
+    let linked: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for page in &linked {
+        assert!(root().join("docs").join(page).is_file(), "docs/SUMMARY.md names {page}");
+    }
+    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("readable").flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(root().join("docs")).expect("inside").to_string_lossy().into_owned();
+            let page = name.ends_with(".md") && name != "SUMMARY.md";
+            assert!(!page || linked.contains(&name.as_str()), "docs/SUMMARY.md lacks {name}");
+        }
+    }
+}

@@ -140,7 +140,7 @@ fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) ->
         let members: Vec<_> =
             group.iter().map(|&n| (done[n].0.labels.scheme.as_str(), summaries[n])).collect();
         text += &table::comparison(&members);
-        if let Some(verdict) = report::best(&members.iter().map(|m| m.1).collect::<Vec<_>>()) {
+        if let Some(verdict) = report::best(&members) {
             let _ = writeln!(text, "{verdict}\n");
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use nandle_lab::report::ledger::{Ledger, render};
 use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
 
 use super::{Failure, say};
@@ -26,7 +27,7 @@ pub struct Reproduce {
     /// Folder of real traces, replayed beside the generated ones; NANDLE_TRACES if not given.
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// Write reproduction.md and reproduction.json into this folder.
+    /// Write reproduction.md, reproduction.json and report.html into this folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Write everything as JSON to a file, or to standard output for `-`.
@@ -84,6 +85,9 @@ fn write(report: &Report, args: &Reproduce) -> Result<(), Failure> {
         std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
         save(&folder.join("reproduction.json"), &json)?;
         save(&folder.join("reproduction.md"), &report.markdown())?;
+        let ledger: Ledger =
+            serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
+        save(&folder.join("report.html"), &render(&ledger))?;
         text += &format!("report: {}\n", folder.join("reproduction.md").display());
     }
     match &args.json {

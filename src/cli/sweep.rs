@@ -14,6 +14,7 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
     }
     let all = grid.jobs()?;
     let total = all.len();
+    let order: Vec<_> = all.iter().filter_map(|job| job.run.output.clone()).collect();
     let jobs = match args.shard {
         Some(shard) => shard.of(all),
         None => all,
@@ -33,6 +34,9 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
     }
     std::fs::create_dir_all(grid.output())
         .map_err(|e| Failure::Input(format!("{}: {e}", grid.output().display())))?;
+    // Reports take the grid's order: the first scheme of the file is what the others are compared with.
+    let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    super::report::remember(grid.output(), &format!("Sweep {name}"), &order)?;
     let stop = stop_on_interrupt();
     let watch = Runs::new(jobs.len());
     let states =

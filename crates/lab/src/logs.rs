@@ -1,6 +1,5 @@
 //! Results in the words of other tools: fio's JSON tree, and the log pages that nvme-cli prints.
 
-use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use crate::measure::Summary;
@@ -20,7 +19,6 @@ pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
     let latency = |op: usize| &outcome.meter.latency[op].histogram;
     let h = &s.host;
     let runtime_ms = s.simulated_ns / 1_000_000;
-    let all: Vec<&Histogram<u64>> = (0..3).map(latency).collect();
     let mut job = json!({
         "jobname": s.workload,
         "groupid": 0,
@@ -39,10 +37,15 @@ pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
         "majf": 0,
         "minf": 0,
     });
+    // A bucket of the histograms is in one class: that of its end.
+    let buckets: Vec<(u64, u64)> = (0..3)
+        .flat_map(|op| latency(op).iter_recorded())
+        .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
+        .collect();
+    let total = buckets.iter().map(|b| b.1).sum::<u64>().max(1) as f64;
     let percent = |low: u64, high: u64| {
-        let total: u64 = all.iter().map(|h| h.len()).sum();
-        let within: u64 = all.iter().filter(|_| high > low).map(|h| h.count_between(low, high - 1)).sum();
-        if total == 0 { 0.0 } else { within as f64 * 100.0 / total as f64 }
+        let within: u64 = buckets.iter().filter(|b| (low..high).contains(&b.0)).map(|b| b.1).sum();
+        within as f64 * 100.0 / total
     };
     let classes = |unit: u64| {
         let mut out = Map::new();
@@ -56,8 +59,26 @@ pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
     let (ns, us, mut ms) = (classes(1), classes(1_000), classes(1_000_000));
     ms.insert("2000".into(), json!(percent(1_000_000_000, 2_000_000_000)));
     ms.insert(">=2000".into(), json!(percent(2_000_000_000, u64::MAX)));
+    // Depths are not sampled.
+    let depths =
+        |names: [&str; 7]| names.map(|name| (name.to_owned(), json!(0.0))).into_iter().collect::<Map<_, _>>();
+    let levels = depths(["1", "2", "4", "8", "16", "32", ">=64"]);
+    let batches = depths(["0", "4", "8", "16", "32", "64", ">=64"]);
+    for (key, value) in
+        [("iodepth_level", levels), ("iodepth_submit", batches.clone()), ("iodepth_complete", batches)]
+    {
+        job[key] = Value::Object(value);
+    }
     for (key, value) in [("latency_ns", ns), ("latency_us", us), ("latency_ms", ms)] {
         job[key] = Value::Object(value);
+    }
+    for (key, value) in [
+        ("latency_depth", 0.0),
+        ("latency_target", 0.0),
+        ("latency_percentile", 100.0),
+        ("latency_window", 0.0),
+    ] {
+        job[key] = json!(value);
     }
     json!({
         "fio version": format!("{FIO_LAYOUT}-nandle-{}", s.version),

@@ -272,7 +272,8 @@ pub struct Gathered {
 /// Figures that tell of the machine, not of the run.
 const MACHINE: [&str; 3] = ["cpu_s", "requests_per_cpu_s", "peak_rss_bytes"];
 
-/// Puts the finished runs of a directory into one table. It depends on the runs alone: not on who ran
+/// Puts the finished runs of a directory into one table: the summary's figures under their keys, the
+/// settings of the device under `config.` and theirs. It depends on the runs alone: not on who ran
 /// them, when, or in which order.
 ///
 /// # Errors
@@ -296,6 +297,10 @@ pub fn gather(dir: &Path) -> Result<Gathered, Error> {
             let mut flat =
                 vec![("run".to_owned(), Value::from(name)), ("trace_sha256".to_owned(), Value::from(sha))];
             flatten("", &serde_json::to_value(&summary).unwrap_or_default(), &mut flat);
+            let config = std::fs::read_to_string(path.join("config.resolved.toml")).unwrap_or_default();
+            if let Ok(config) = config.parse::<toml::Table>() {
+                flatten("config", &serde_json::to_value(config).unwrap_or_default(), &mut flat);
+            }
             flat.retain(|(key, _)| !MACHINE.contains(&key.as_str()));
             rows.push((key, path, flat));
         } else if let Some(error) = batch::failure(&path) {

@@ -420,13 +420,16 @@ impl Source for InMemory {
     }
 }
 
+/// A trace once it was decoded.
+type Kept = Option<Arc<Decoded>>;
+
 /// Hash (SHA-256, hexadecimal) and length of a file.
 pub type FileHash = (String, u64);
 
 /// Traces that several runs share: each is decoded and hashed once, by the run that needs it first.
 #[derive(Debug, Default)]
 pub struct Traces {
-    decoded: Mutex<HashMap<String, Arc<Mutex<Option<Arc<Decoded>>>>>>,
+    decoded: Mutex<HashMap<String, Arc<Mutex<Kept>>>>,
     hashes: Mutex<HashMap<PathBuf, FileHash>>,
 }
 

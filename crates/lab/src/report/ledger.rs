@@ -92,7 +92,7 @@ pub fn render(ledger: &Ledger) -> String {
         let why =
             if c.why.is_empty() { String::new() } else { format!("<br><small>{}</small>", escape(&c.why)) };
         rows += &format!(
-            "<tr><td>{}<br><small>{}</small></td><td class=\"words\">{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"words\"><span class=\"{class}\">{said}</span>{why}</td></tr>",
+            "<tr><td>{}<br><small>{}</small></td><td class=\"words\">{}<br><small>{}</small></td><td data-name=\"paper\">{}</td><td data-name=\"here\">{}</td><td class=\"words\"><span class=\"{class}\">{said}</span>{why}</td></tr>",
             escape(&c.id),
             escape(&c.place),
             escape(&c.what),
@@ -113,7 +113,7 @@ pub fn render(ledger: &Ledger) -> String {
     }
     page.heading("Claims");
     page.wide(&format!(
-        "<div class=\"scroll\"><table><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
+        "<div class=\"scroll\"><table class=\"stack\"><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
     ));
     page.heading("Side by side");
     let bars: Vec<Bar> = ledger

@@ -8,7 +8,7 @@ pub mod ledger;
 mod page;
 pub mod svg;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Float64Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
@@ -23,6 +23,15 @@ use svg::{Axis, Bar, escape, figure};
 
 /// Runs shown chart by chart; further ones are in the tables alone.
 const DETAILED: usize = 12;
+/// Figures with a chart in comparisons; the table has them all.
+const CHARTED: [&str; 6] = [
+    "waf",
+    "flash.erases",
+    "host.all.iops",
+    "host.write.lat_ns.mean",
+    "host.write.lat_ns.percentile.99",
+    "host.read.lat_ns.mean",
+];
 /// Cells of charts over time.
 const CELLS: usize = 64;
 
@@ -65,7 +74,7 @@ pub fn of_run(run: &Loaded) -> String {
     let mut page = Page::new(&format!("{} on {}, {}", s.workload, s.device, s.scheme), &verdict(s));
     page.wide(&tiles(s));
     page.notes(&s.notes);
-    charts(&mut page, &[run]);
+    charts(&mut page, &[Shown { label: s.scheme.clone(), run }]);
     details(&mut page, run);
     page.heading("Configuration");
     page.folded("config.resolved.toml", &run.config);
@@ -86,7 +95,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         if group.len() < 2 {
             continue;
         }
-        for metric in METRICS {
+        for metric in METRICS.iter().filter(|m| CHARTED.contains(&m.key)) {
             comparison(&mut page, metric, runs, group);
         }
     }
@@ -99,7 +108,11 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         )]);
     }
     for group in &groups {
-        let shown: Vec<&Loaded> = group.iter().filter(|&&n| n < DETAILED).map(|&n| &runs[n]).collect();
+        let shown: Vec<Shown<'_>> = group
+            .iter()
+            .filter(|&&n| n < DETAILED)
+            .map(|&n| Shown { label: label(&runs[n], runs), run: &runs[n] })
+            .collect();
         if let Some(first) = shown.first() {
             page.heading(&format!(
                 "{} on {}: latencies and flash operations",
@@ -109,7 +122,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         }
     }
     for (n, run) in runs.iter().enumerate().take(DETAILED) {
-        page.heading(&format!("{}: {}", run.summary.workload, label(&runs[n], runs)));
+        page.heading(&format!("{}, {}: {}", run.summary.workload, run.summary.device, label(&runs[n], runs)));
         details(&mut page, run);
     }
     page.heading("Configurations");
@@ -137,19 +150,43 @@ pub fn grouped<'a>(runs: impl Iterator<Item = &'a Summary>) -> Vec<Vec<usize>> {
     groups
 }
 
-/// What tells a run from the others of its group: its scheme, and its directory if that is not enough.
+/// What tells a run from the others of its group: its scheme, then the settings in which runs of that
+/// scheme differ.
 fn label(run: &Loaded, all: &[Loaded]) -> String {
-    let s = &run.summary;
-    let same = all.iter().filter(|other| {
-        let o = &other.summary;
-        (&o.scheme, &o.workload, &o.device, o.seed) == (&s.scheme, &s.workload, &s.device, s.seed)
-    });
-    if same.count() > 1 {
-        let name = run.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        format!("{} ({name})", s.scheme)
-    } else {
-        s.scheme.clone()
+    let key = |run: &Loaded| {
+        let s = &run.summary;
+        (s.scheme.clone(), s.workload.clone(), s.device.clone(), s.seed)
+    };
+    let own = key(run);
+    let same: Vec<BTreeMap<String, String>> =
+        all.iter().filter(|other| key(other) == own).map(|other| settings(&other.config)).collect();
+    let mine = settings(&run.config);
+    let differs = |name: &str| same.iter().any(|other| other.get(name) != mine.get(name));
+    let apart: Vec<String> = mine
+        .iter()
+        .filter(|(name, _)| differs(name))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    std::iter::once(own.0).chain(apart).collect::<Vec<_>>().join(", ")
+}
+
+/// The settings of a device file, each by its full name.
+fn settings(config: &str) -> BTreeMap<String, String> {
+    fn into(before: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
+        for (key, value) in table {
+            let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
+            match value {
+                toml::Value::Table(inner) => into(&name, inner, out),
+                toml::Value::String(text) => _ = out.insert(name, text.clone()),
+                other => _ = out.insert(name, other.to_string()),
+            }
+        }
     }
+    let mut out = BTreeMap::new();
+    if let Ok(table) = config.parse() {
+        into("", &table, &mut out);
+    }
+    out
 }
 
 /// A run in one line.
@@ -185,8 +222,10 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
     let said: Vec<String> = groups
         .iter()
         .filter_map(|group| {
-            let summaries: Vec<&Summary> = group.iter().map(|&n| &runs[n].summary).collect();
-            best(&summaries)
+            let names: Vec<String> = group.iter().map(|&n| label(&runs[n], runs)).collect();
+            let members: Vec<(&str, &Summary)> =
+                names.iter().zip(group).map(|(name, &n)| (name.as_str(), &runs[n].summary)).collect();
+            best(&members)
         })
         .collect();
     match said.as_slice() {
@@ -195,23 +234,21 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
     }
 }
 
-/// The scheme with the least WAF of a group in one line; none if there is nothing to compare.
+/// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
+/// there is nothing to compare.
 #[must_use]
-pub fn best(group: &[&Summary]) -> Option<String> {
-    let (first, others) = group.split_first()?;
+pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
+    let (&(base, first), others) = group.split_first()?;
     let waf = |s: &Summary| s.waf.filter(|w| w.is_finite());
-    let best = others
-        .iter()
-        .filter(|s| waf(s).is_some())
-        .min_by(|a, b| waf(a).unwrap_or(f64::MAX).total_cmp(&waf(b).unwrap_or(f64::MAX)))?;
+    let least = |s: &Summary| waf(s).unwrap_or(f64::MAX);
+    let written = others.iter().filter(|(_, s)| waf(s).is_some());
+    let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
     let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&m| m > 0.0);
     let so = if waf(best)? < waf(first)? { "writes least flash" } else { "comes nearest" };
     Some(format!(
-        "{}: {} {so}, {} the WAF of {} ({:.2} against {:.2}) at {} its mean write latency.",
+        "{}: {name} {so}, {} the WAF of {base} ({:.2} against {:.2}) at {} its mean write latency.",
         first.workload,
-        best.scheme,
         ratio(waf(best), waf(first)),
-        first.scheme,
         waf(best)?,
         waf(first)?,
         ratio(mean(best), mean(first))
@@ -285,7 +322,7 @@ fn comparison(page: &mut Page, metric: &Metric, runs: &[Loaded], group: &[usize]
                 label: label(&runs[n], runs),
                 parts: vec![value / base],
                 colour: at,
-                shown: format!("{:.2}x  {}", value / base, metric.unit.show(value)),
+                shown: format!("{:.2}x · {}", value / base, metric.unit.show(value)),
             }
         })
         .collect();
@@ -295,12 +332,21 @@ fn comparison(page: &mut Page, metric: &Metric, runs: &[Loaded], group: &[usize]
 
 // ---- charts with a line or bar a run ---------------------------------------------------------------
 
-fn names<'a>(runs: &[&'a Loaded]) -> Vec<&'a str> {
-    runs.iter().map(|run| run.summary.scheme.as_str()).collect()
+/// A run and what charts call it.
+struct Shown<'a> {
+    label: String,
+    run: &'a Loaded,
 }
 
-fn charts(page: &mut Page, runs: &[&Loaded]) {
-    let names = names(runs);
+impl std::ops::Deref for Shown<'_> {
+    type Target = Loaded;
+    fn deref(&self) -> &Loaded {
+        self.run
+    }
+}
+
+fn charts(page: &mut Page, runs: &[Shown<'_>]) {
+    let names: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
     let legend = if runs.len() > 1 { svg::legend(&names) } else { String::new() };
     if runs.len() == 1 {
         page.heading("Latencies and flash operations");
@@ -308,15 +354,15 @@ fn charts(page: &mut Page, runs: &[&Loaded]) {
     for kind in ["read", "write"] {
         latency(page, kind, runs, &legend);
     }
+    victims(page, runs);
     waf_parts(page, runs);
     operations(page, runs);
     page_types(page, runs);
-    victims(page, runs);
     cache(page, runs);
 }
 
 /// Percentiles on a scale that gives each further nine the same room.
-fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
+fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>], legend: &str) {
     let place = |share: f64| -(1.0 - share).max(1e-12).log10();
     let mut csv = Csv::new(["scheme", "share", "latency_ns"]);
     let mut series = Vec::new();
@@ -334,12 +380,15 @@ fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
             seen += bucket.count_since_last_iteration();
             points.push((place(share), bucket.value_iterated_to() as f64));
             csv.row([
-                run.summary.scheme.clone(),
+                run.label.clone(),
                 format!("{:.8}", seen as f64 / total),
                 bucket.value_iterated_to().to_string(),
             ]);
         }
-        most = most.max(place(1.0 - 0.5 / total));
+        // The curve ends at the slowest request.
+        let end = place(1.0 - 0.5 / total);
+        points.push((end, histogram.max() as f64));
+        most = most.max(end);
         series.push(thinned(&points));
     }
     if series.iter().all(Vec::is_empty) {
@@ -347,16 +396,16 @@ fn latency(page: &mut Page, kind: &str, runs: &[&Loaded], legend: &str) {
     }
     let shares = [
         (0.0, "0"),
-        (0.9, "90%"),
-        (0.99, "99%"),
-        (0.999, "99.9%"),
-        (0.9999, "99.99%"),
-        (0.99999, "99.999%"),
-        (0.999_999, "99.9999%"),
+        (0.9, "90"),
+        (0.99, "99"),
+        (0.999, "99.9"),
+        (0.9999, "99.99"),
+        (0.99999, "99.999"),
+        (0.999_999, "99.9999"),
     ];
     let ticks =
         shares.into_iter().map(|(s, w)| (place(s), w.to_owned())).filter(|t| t.0 <= most + 1e-9).collect();
-    let x = Axis { ticks, to: Some(most), ..Axis::linear("share of requests", figure) };
+    let x = Axis { ticks, to: Some(most), ..Axis::linear("percentile of requests", figure) };
     let y = Axis::logarithmic("latency", time);
     let title = format!("Latency of {kind}s");
     let chart = svg::lines(&title, &series, &x, &y);
@@ -380,12 +429,17 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     out
 }
 
+/// The legend of those parts that occur, each in its colour.
+fn occurring(names: &[&str], occurs: impl Fn(usize) -> bool) -> String {
+    svg::legend_of(names.iter().enumerate().filter(|(n, _)| occurs(*n)).map(|(n, name)| (n, *name)))
+}
+
 fn parts_of(s: &Summary) -> [f64; 6] {
     let p = &s.waf_parts;
     [p.host, p.padding, p.gc, p.merge, p.map, p.meta]
 }
 
-fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
+fn waf_parts(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.waf.is_none()) {
         return;
     }
@@ -394,16 +448,16 @@ fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
         .iter()
         .map(|run| {
             let parts = parts_of(&run.summary);
-            csv.row(std::iter::once(run.summary.scheme.clone()).chain(parts.iter().map(f64::to_string)));
+            csv.row(std::iter::once(run.label.clone()).chain(parts.iter().map(f64::to_string)));
             Bar {
-                label: run.summary.scheme.clone(),
+                label: run.label.clone(),
                 parts: parts.to_vec(),
                 colour: 0,
                 shown: run.summary.waf.map_or_else(|| "-".into(), |w| format!("WAF {w:.3}")),
             }
         })
         .collect();
-    let legend = svg::legend(&CAUSES.map(|c| c.1));
+    let legend = occurring(&CAUSES.map(|c| c.1), |n| bars.iter().any(|b| b.parts[n] > 0.0));
     let chart = svg::bars("what write amplification is made of", &bars, None);
     page.card(
         "What WAF is made of",
@@ -413,19 +467,19 @@ fn waf_parts(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn operations(page: &mut Page, runs: &[&Loaded]) {
+fn operations(page: &mut Page, runs: &[Shown<'_>]) {
     let causes = ["host", "RMW", "garbage collection", "merges", "mapping table", "metadata"];
     let mut csv = Csv::new(["scheme", "operation", "host", "rmw", "gc", "merge", "map", "meta"]);
     let mut bars = Vec::new();
     for run in runs {
         let s = &run.summary;
         let (r, p) = (&s.flash.reads, &s.flash.programs);
-        let before = if runs.len() > 1 { format!("{}: ", s.scheme) } else { String::new() };
+        let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, parts, total) in [
             ("pages read", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta], r.total),
             ("pages programmed", [p.host, 0, p.gc, p.merge, p.map, p.meta], p.total),
         ] {
-            csv.row([s.scheme.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
+            csv.row([run.label.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
             bars.push(Bar {
                 label: format!("{before}{what}"),
                 parts: parts.iter().map(|&n| n as f64).collect(),
@@ -438,13 +492,13 @@ fn operations(page: &mut Page, runs: &[&Loaded]) {
     page.card(
         "Flash operations by cause",
         "Pages of the measured part.",
-        &(svg::legend(&causes) + &chart),
+        &(occurring(&causes, |n| bars.iter().any(|b| b.parts[n] > 0.0)) + &chart),
         &csv,
     );
 }
 
-fn page_types(page: &mut Page, runs: &[&Loaded]) {
-    let all = |run: &Loaded| {
+fn page_types(page: &mut Page, runs: &[Shown<'_>]) {
+    let all = |run: &Shown<'_>| {
         let t = &run.summary.flash.by_page_type;
         [("LSB", t.lsb.clone()), ("CSB", t.csb.clone()), ("MSB", t.msb.clone()), ("TSB", t.tsb.clone())]
     };
@@ -457,14 +511,14 @@ fn page_types(page: &mut Page, runs: &[&Loaded]) {
     for run in runs {
         for (name, t) in all(run) {
             csv.row([
-                run.summary.scheme.clone(),
+                run.label.clone(),
                 name.into(),
                 t.reads.to_string(),
                 t.programs.to_string(),
                 t.rmw_reads.to_string(),
             ]);
         }
-        let before = if runs.len() > 1 { format!("{}: ", run.summary.scheme) } else { String::new() };
+        let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, of) in [
             ("programs", (|t| t.programs) as fn(&crate::measure::summary::PageTypeOps) -> u64),
             ("RMW reads", |t| t.rmw_reads),
@@ -486,12 +540,12 @@ fn page_types(page: &mut Page, runs: &[&Loaded]) {
     page.card(
         "Page types",
         "Shares of programs and of read-modify-write reads.",
-        &(svg::legend(&["LSB", "CSB", "MSB", "TSB"]) + &chart),
+        &(occurring(&["LSB", "CSB", "MSB", "TSB"], |n| bars.iter().any(|b| b.parts[n] > 0.0)) + &chart),
         &csv,
     );
 }
 
-fn victims(page: &mut Page, runs: &[&Loaded]) {
+fn victims(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.gc.victim_valid_histogram.iter().sum::<u64>() == 0) {
         return;
     }
@@ -508,7 +562,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
             }
             for (n, victims) in histogram.iter().enumerate() {
                 csv.row([
-                    s.scheme.clone(),
+                    run.label.clone(),
                     if what.is_empty() { "all" } else { what }.into(),
                     n.to_string(),
                     victims.to_string(),
@@ -517,7 +571,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
             groups.push(histogram.iter().map(|&n| n as f64 / total as f64 * 100.0).collect::<Vec<f64>>());
             let what = if what.is_empty() { String::new() } else { ", blocks of objects".into() };
             legend.push(if runs.len() > 1 || !what.is_empty() {
-                format!("{}{what}", s.scheme)
+                format!("{}{what}", run.label)
             } else {
                 String::new()
             });
@@ -540,7 +594,7 @@ fn victims(page: &mut Page, runs: &[&Loaded]) {
     );
 }
 
-fn cache(page: &mut Page, runs: &[&Loaded]) {
+fn cache(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.mapping.cache_misses == 0) {
         return;
     }
@@ -550,7 +604,7 @@ fn cache(page: &mut Page, runs: &[&Loaded]) {
         .map(|run| {
             let (s, m) = (&run.summary, &run.summary.mapping);
             csv.row([
-                s.scheme.clone(),
+                run.label.clone(),
                 m.bytes.to_string(),
                 m.cache_hits.to_string(),
                 m.cache_misses.to_string(),
@@ -560,7 +614,7 @@ fn cache(page: &mut Page, runs: &[&Loaded]) {
             let all = (m.cache_hits + m.cache_misses).max(1) as f64;
             let (hits, misses) = (m.cache_hits as f64 / all, m.cache_misses as f64 / all);
             Bar {
-                label: s.scheme.clone(),
+                label: run.label.clone(),
                 parts: vec![hits, misses],
                 colour: 0,
                 shown: format!("{:.1}% hits, table {}", hits * 100.0, bytes(m.bytes)),
@@ -633,7 +687,7 @@ fn real<'a>(series: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
 }
 
 fn seconds(v: f64) -> String {
-    time(v * 1e9)
+    if v == 0.0 { "0 s".into() } else { time(v * 1e9) }
 }
 
 fn details(page: &mut Page, run: &Loaded) {
@@ -682,7 +736,7 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     let usual = sorted[(sorted.len() - 1) * 9 / 10].max(run.summary.waf.unwrap_or(1.0));
     let most = sorted.last().copied().unwrap_or(1.0);
     let cut = most > 3.0 * usual;
-    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", figure) };
+    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", svg::short) };
     let x = Axis::linear("simulated time", seconds);
     let chart = svg::layers(
         "write amplification over time",
@@ -697,7 +751,12 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     } else {
         "The parts add up, interval by interval.".into()
     };
-    page.card("WAF over time", &hint, &(svg::legend(&CAUSES.map(|c| c.1)) + &chart), &csv);
+    page.card(
+        "WAF over time",
+        &hint,
+        &(occurring(&CAUSES.map(|c| c.1), |n| layers[n].iter().any(|&v| v > 0.0)) + &chart),
+        &csv,
+    );
 }
 
 fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
@@ -706,10 +765,10 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     let layers: Vec<Vec<f64>> =
         kinds.iter().map(|k| k.iter().enumerate().map(|(n, v)| v / width(n)).collect()).collect();
     let mut csv = Csv::new(["from_s", "to_s", "read_bytes_per_s", "write_bytes_per_s"]);
-    for n in 0..cells.count() {
-        csv.row([cells.edges[n], cells.edges[n + 1], layers[0][n], layers[1][n]].map(|v| v.to_string()));
+    for (borders, (reads, writes)) in cells.edges.windows(2).zip(layers[0].iter().zip(&layers[1])) {
+        csv.row([borders[0], borders[1], *reads, *writes].map(|v| v.to_string()));
     }
-    let y = Axis::linear("host bandwidth, MB/s", |v| figure((v / 1e4).round() / 100.0));
+    let y = Axis::linear("host bandwidth, MB/s", |v| svg::short(v / 1e6));
     let x = Axis::linear("simulated time", seconds);
     let chart = svg::layers(
         "host bandwidth over time",
@@ -782,18 +841,18 @@ fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
         }
     }
     // So many chips that a row would be a hair: channels instead.
-    let (rows, each, name) = if chips > 64 {
+    let (rows, each) = if chips > 64 {
         let channels = shares.chunks(per_channel).map(|chips| {
             (0..cells.count())
                 .map(|cell| chips.iter().map(|c| c[cell]).sum::<f64>() / chips.len() as f64)
                 .collect()
         });
-        (channels.collect::<Vec<Vec<f64>>>(), 1, "channel")
+        (channels.collect::<Vec<Vec<f64>>>(), 1)
     } else {
-        (shares, per_channel, "channel")
+        (shares, per_channel)
     };
     let beside: Vec<(usize, String)> =
-        (0..rows.len()).step_by(each).map(|row| (row, format!("{name} {}", row / each))).collect();
+        (0..rows.len()).step_by(each).map(|row| (row, format!("ch {}", row / each))).collect();
     let beside: Vec<(usize, String)> = if rows.len() / each > 8 {
         beside.into_iter().filter(|(row, _)| (row / each) % 4 == 0).collect()
     } else {
@@ -832,12 +891,12 @@ fn streams(page: &mut Page, s: &Summary) {
         } else {
             stream.kind.clone()
         };
-        let waf = stream.waf.map_or_else(|| "-".into(), |w| format!("WAF {w:.3}"));
+        let waf = stream.waf.map_or_else(String::new, |w| format!("WAF {w:.3}, "));
         bars.push(Bar {
             label,
             parts: vec![stream.waf.unwrap_or(0.0)],
             colour: 0,
-            shown: format!("{waf}, {}", bytes(stream.media_bytes)),
+            shown: format!("{waf}{}", bytes(stream.media_bytes)),
         });
     }
     page.card(

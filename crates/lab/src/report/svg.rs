@@ -57,8 +57,13 @@ fn line(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &st
 /// Names with their colours.
 #[must_use]
 pub fn legend(names: &[&str]) -> String {
+    legend_of(names.iter().copied().enumerate())
+}
+
+/// Names with the colours of these numbers.
+pub fn legend_of<'a>(names: impl Iterator<Item = (usize, &'a str)>) -> String {
     let mut out = String::from("<div class=\"legend\">");
-    for (n, name) in names.iter().enumerate() {
+    for (n, name) in names {
         let _ = write!(out, "<span><i class=\"b{}\"></i>{}</span>", n % COLOURS, escape(name));
     }
     out.push_str("</div>");
@@ -94,7 +99,7 @@ pub fn bars(what: &str, bars: &[Bar], mark: Option<f64>) -> String {
             y + 13.0,
             "start",
             "t",
-            &shortened(&bar.label, 44 - bar.shown.chars().count().min(30)),
+            &shortened(&bar.label, 60 - bar.shown.chars().count().min(36)),
         );
         text(&mut out, W, y + 13.0, "end", "v", &bar.shown);
         rect(&mut out, (0.0, y + 19.0, W, 10.0), "ground", "");
@@ -112,7 +117,7 @@ pub fn bars(what: &str, bars: &[Bar], mark: Option<f64>) -> String {
     if let Some(mark) = mark.filter(|_| most > 0.0) {
         let x = (mark * scale).clamp(1.0, W - 1.0);
         for n in 0..bars.len() {
-            line(&mut out, (x, ROW * n as f64 + 16.0), (x, ROW * n as f64 + 32.0), "mark");
+            line(&mut out, (x, ROW * n as f64 + 17.5), (x, ROW * n as f64 + 31.0), "mark");
         }
     }
     out.push_str("</svg>");
@@ -212,7 +217,7 @@ impl Axis {
 }
 
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 18.0;
 const TOP: f64 = 24.0;
 const PLOT: f64 = 190.0;
 const HEIGHT: f64 = TOP + PLOT + 40.0;
@@ -224,16 +229,25 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, xr: (f64, f64), yr: (f64, f64)) {
         line(out, (LEFT, py), (W - RIGHT, py), "grid");
         text(out, LEFT - 5.0, py + 4.0, "end", "n", &words);
     }
-    for (at, words) in x.divided(xr, 5) {
-        let px = LEFT + (W - LEFT - RIGHT) * x.share(at, xr);
-        line(out, (px, TOP + PLOT), (px, TOP + PLOT + 4.0), "axis");
-        let anchor = if px > W - RIGHT - 14.0 { "end" } else { "middle" };
-        let px = if anchor == "end" { W - 2.0 } else { px };
-        text(out, px, TOP + PLOT + 17.0, anchor, "n", &words);
-    }
+    under(out, x, xr, TOP + PLOT);
     line(out, (LEFT, TOP + PLOT), (W - RIGHT, TOP + PLOT), "axis");
     text(out, 0.0, 12.0, "start", "a", &y.label);
     text(out, W - 2.0, HEIGHT - 5.0, "end", "a", &x.label);
+}
+
+/// The ticks of the x axis below `bottom`; words that would run into those before them are left out.
+fn under(out: &mut String, x: &Axis, xr: (f64, f64), bottom: f64) {
+    let mut free = 0.0;
+    for (at, words) in x.divided(xr, 5) {
+        let px = LEFT + (W - LEFT - RIGHT) * x.share(at, xr);
+        line(out, (px, bottom), (px, bottom + 4.0), "axis");
+        let half = words.chars().count() as f64 * 3.6;
+        let centre = px.min(W - half);
+        if centre - half >= free {
+            text(out, centre, bottom + 17.0, "middle", "n", &words);
+            free = centre + half + 4.0;
+        }
+    }
 }
 
 /// Lines over a common axis, in the legend's order.
@@ -384,12 +398,7 @@ pub fn heat(what: &str, edges: &[f64], rows: &[Vec<f64>], beside: &[(usize, Stri
             words,
         );
     }
-    for (at, words) in x.divided(xr, 5) {
-        let at = px(at);
-        line(&mut out, (at, bottom), (at, bottom + 4.0), "axis");
-        let anchor = if at > W - RIGHT - 14.0 { "end" } else { "middle" };
-        text(&mut out, if anchor == "end" { W - 2.0 } else { at }, bottom + 17.0, anchor, "n", &words);
-    }
+    under(&mut out, x, xr, bottom);
     text(&mut out, W - 2.0, height - 5.0, "end", "a", &x.label);
     // What the shades mean.
     text(&mut out, 0.0, 12.0, "start", "a", "busy:  0%");
@@ -415,6 +424,16 @@ pub fn figure(value: f64) -> String {
         v if v < 1000.0 => format!("{value:.1}"),
         _ => crate::units::count(value as u64),
     }
+}
+
+/// A number on an axis, without zeros that say nothing.
+#[must_use]
+pub fn short(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        return figure(value.round());
+    }
+    let digits = format!("{value:.3}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -1,0 +1,488 @@
+//! Goal: comparisons, sweeps and reports do what docs/laboratory.md says, from the command line.
+//! Method: the real program in temporary directories; results against each other, against the run that
+//! the same command makes alone, and fio's tree against fio's own where there is one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn nandle(args: &[&str], dir: &Path) -> Output {
+    Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn good(args: &[&str], dir: &Path) -> String {
+    let out = nandle(args, dir);
+    assert!(out.status.success(), "{args:?}: {}{}", text(&out.stdout), text(&out.stderr));
+    text(&out.stdout)
+}
+
+fn bad(args: &[&str], code: i32, dir: &Path) -> String {
+    let out = nandle(args, dir);
+    let message = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {message}");
+    assert!(!message.contains("panicked"), "{args:?}: {message}");
+    message
+}
+
+fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn file(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What every page must be: whole, alone, and without anything that a browser would fetch or run.
+fn assert_page(html: &str, parts: &[&str]) {
+    assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
+    for outside in ["<script", "http://", "https://", "src=", "@import", "url("] {
+        assert!(!html.contains(outside), "the page has {outside}");
+    }
+    assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+    for tag in ["section", "div", "table", "details", "ul"] {
+        let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "<{tag}>");
+    }
+    assert!(!html.contains("NaN") && !html.contains("=\"inf"), "a figure is no number");
+    assert!(html.contains("prefers-color-scheme: dark") && html.contains("data:text/csv"));
+    for part in parts {
+        assert!(html.contains(part), "the page lacks {part:?}");
+    }
+}
+
+#[test]
+fn a_comparison_serves_every_scheme_the_same_requests() {
+    let dir = temp();
+    let args = ["--device", "gc20", "--requests", "20000", "--verify"];
+    let mut all =
+        vec!["compare", "--schemes", "page,multi-version,fdp(4,persistently)", "-w", "random-write", "mixed"];
+    all.extend(args);
+    let list = json(&good(&[&all[..], &["--json", "-"]].concat(), dir.path()));
+    let runs = list.as_array().expect("a list");
+    assert_eq!(runs.len(), 6);
+    for run in runs {
+        let base =
+            runs.iter().find(|r| r["summary"]["workload"] == run["summary"]["workload"]).expect("the first");
+        let bytes = |r: &Value| {
+            (r["summary"]["host"]["read"]["bytes"].clone(), r["summary"]["host"]["write"]["bytes"].clone())
+        };
+        assert_eq!(bytes(run), bytes(base), "the same requests");
+        let ratio = run["ratios"]["waf"].as_f64().expect("a ratio");
+        let waf = |r: &Value| r["summary"]["waf"].as_f64().expect("it wrote");
+        assert!((ratio - waf(run) / waf(base)).abs() < 1e-9);
+        assert_eq!(run["summary"]["integrity"]["mismatches"], 0);
+    }
+    // A run of a comparison is the run that it would be alone.
+    let mut alone = vec!["run", "--scheme", "multi-version", "-w", "mixed", "--json", "-"];
+    alone.extend(args);
+    let alone = json(&good(&alone, dir.path()));
+    let same = runs
+        .iter()
+        .any(|r| r["summary"]["digest"] == alone["digest"] && r["labels"]["scheme"] == "multi-version");
+    assert!(same, "{}", alone["digest"]);
+
+    let table = good(&[&all[..], &["-o", "cmp", "-j", "2"]].concat(), dir.path());
+    for part in [
+        "multi-version",
+        "fdp(4,persistently)",
+        "1.00x",
+        "WAF",
+        "write latency, 99%",
+        "the WAF of",
+        "cmp/report.html",
+    ] {
+        assert!(table.contains(part), "no {part:?} in\n{table}");
+    }
+    let html = file(dir.path().join("cmp/report.html"));
+    assert_page(
+        &html,
+        &[
+            "What WAF is made of",
+            "less is better",
+            "WAF over time",
+            "How busy the chips were",
+            "Latency of writes",
+        ],
+    );
+    let before = html.clone();
+    std::fs::remove_file(dir.path().join("cmp/report.html")).expect("removed");
+    assert!(good(&["report", "cmp"], dir.path()).contains("cmp/report.html"));
+    assert_eq!(file(dir.path().join("cmp/report.html")), before, "a report is made again as it was");
+}
+
+#[test]
+fn bad_comparisons_are_refused_before_anything_runs() {
+    let dir = temp();
+    for (args, said) in [
+        (&["--schemes", "page"][..], "two or more"),
+        (&["--schemes", "page,,lru"], "two or more"),
+        (&["--schemes", "page,mutli-version"], "did you mean"),
+        (&["--schemes", "page,multi-version", "-w", "nothing-such"], "nothing-such"),
+        (&["--schemes", "page,multi-version", "-w", "-"], "pipe"),
+        (&["--schemes", "page,multi-version", "--io-log"], "-o DIR"),
+        (&["--schemes", "page,multi-version", "--scheme", "page"], "cannot be used with"),
+    ] {
+        let message =
+            bad(&[&["compare", "--device", "gc20", "--requests", "100"], args].concat(), 2, dir.path());
+        assert!(message.contains(said), "{args:?}: {message}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
+}
+
+const GRID: &str = "
+devices = ['gc20', 'small.toml']
+schemes = ['page', 'multi-version']
+workloads = ['random-write', 'trace.csv']
+seeds = [1, 2]
+requests = 4000
+verify = true
+[overrides]
+'gc.victim' = ['greedy', 'fifo']
+";
+
+/// A directory with a grid, a device file and a trace.
+fn laboratory() -> tempfile::TempDir {
+    let dir = temp();
+    std::fs::write(dir.path().join("grid.toml"), GRID).expect("written");
+    let device = good(&["validate", "gc20", "--set", "op_ratio=0.4", "--set", "name=small"], dir.path());
+    std::fs::write(dir.path().join("small.toml"), device).expect("written");
+    good(&["trace", "generate", "mixed", "--requests", "3000", "-o", "trace.csv"], dir.path());
+    dir
+}
+
+#[test]
+fn a_sweep_comes_out_the_same_however_it_is_done() {
+    let dir = laboratory();
+    let gathered = |name: &str| {
+        good(&["gather", name], dir.path());
+        std::fs::read(dir.path().join(name).join("results.parquet")).expect("a table")
+    };
+    good(&["sweep", "grid.toml", "-o", "one", "-j", "1"], dir.path());
+    let one = gathered("one");
+    good(&["sweep", "grid.toml", "-o", "two", "-j", "2"], dir.path());
+    assert!(gathered("two") == one, "two threads");
+    for shard in ["4/4", "2/4", "1/4", "3/4"] {
+        good(&["sweep", "grid.toml", "-o", "four", "--shard", shard], dir.path());
+    }
+    assert!(gathered("four") == one, "four shards, in another order");
+    let table = good(&["gather", "one", "-o", "elsewhere.parquet"], dir.path());
+    assert!(table.contains("32 runs"), "{table}");
+    assert!(std::fs::read(dir.path().join("elsewhere.parquet")).expect("a table") == one);
+
+    // A finished run is left alone, a missing one is done again.
+    let runs: Vec<_> = std::fs::read_dir(dir.path().join("one"))
+        .expect("readable")
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.is_dir())
+        .collect();
+    assert_eq!(runs.len(), 32);
+    // Interrupted: everything is there but the manifest, which is written last.
+    std::fs::remove_file(runs[0].join("manifest.json")).expect("removed");
+    std::fs::remove_dir_all(&runs[1]).expect("removed");
+    let said = good(&["sweep", "grid.toml", "-o", "one"], dir.path());
+    assert!(said.contains("2 done, 30 done before"), "{said}");
+    assert!(gathered("one") == one, "after an interruption");
+
+    let html = &["report", runs[2].to_str().expect("plain")];
+    assert!(good(html, dir.path()).contains("report.html"));
+    good(&["report", "one"], dir.path());
+    assert_page(&file(dir.path().join("one/report.html")), &["Charts of the first"]);
+}
+
+#[test]
+fn the_columns_of_a_table_are_the_keys_of_the_summary() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let dir = laboratory();
+    good(&["sweep", "grid.toml", "-o", "one", "--shard", "1/8"], dir.path());
+    good(&["gather", "one"], dir.path());
+    let table = std::fs::File::open(dir.path().join("one/results.parquet")).expect("a table");
+    let reader = SerializedFileReader::new(table).expect("Parquet");
+    let names: BTreeSet<String> = reader
+        .metadata()
+        .file_metadata()
+        .schema_descr()
+        .columns()
+        .iter()
+        .map(|c| c.path().string().replace('"', ""))
+        .collect();
+    let names: String = names.into_iter().collect::<Vec<_>>().join("\n");
+    for key in
+        ["run", "scheme", "waf", "waf_parts.gc", "host.write.lat_ns.mean", "config.gc.victim", "trace_sha256"]
+    {
+        assert!(names.lines().any(|name| name == key), "no {key} in\n{names}");
+    }
+    assert!(!names.lines().any(|name| name == "cpu_s"), "the machine's speed is no result");
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 4);
+}
+
+#[test]
+fn failures_are_kept_and_tried_again_when_asked() {
+    let dir = temp();
+    let grid = "devices = ['gc20']\nschemes = ['page', 'multi-version']\nworkloads = ['random-write', 'gone.csv']\nrequests = 500\n";
+    std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+    let said = bad(&["sweep", "g.toml"], 1, dir.path());
+    assert!(said.contains("2 runs failed") && said.contains("gone.csv: no such file"), "{said}");
+    let failures: Vec<_> = std::fs::read_dir(dir.path().join("g.runs"))
+        .expect("the default place")
+        .flatten()
+        .map(|e| e.path().join("failure.json"))
+        .filter(|p| p.is_file())
+        .collect();
+    assert_eq!(failures.len(), 2);
+    // What is kept is what is said, until it is tried again.
+    for path in &failures {
+        std::fs::write(path, file(path).replace("no such file", "an old error")).expect("written");
+    }
+    let said = bad(&["sweep", "g.toml"], 1, dir.path());
+    assert!(said.contains("an old error") && !said.contains("no such file"), "{said}");
+    assert!(bad(&["sweep", "g.toml", "--retry"], 1, dir.path()).contains("no such file"));
+    let list = good(&["sweep", "g.toml", "--list"], dir.path());
+    assert_eq!((list.matches("  done").count(), list.matches("failed: ").count()), (2, 2), "{list}");
+    let gathered = good(&["gather", "g.runs"], dir.path());
+    assert!(gathered.contains("2 runs") && gathered.matches("left out, failed").count() == 2, "{gathered}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_sweep_goes_on_where_it_was() {
+    let dir = temp();
+    let grid = "devices = ['gc20']\nschemes = ['page']\nworkloads = ['random-write']\nseeds = [1, 2, 3, 4]\nrequests = 400000\n";
+    std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+    let program = assert_cmd::cargo::cargo_bin("nandle");
+    let mut child = std::process::Command::new(program)
+        .args(["sweep", "g.toml", "-j", "1"])
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    // As soon as the second run has begun, the first is done.
+    let begun = || {
+        let entries = std::fs::read_dir(dir.path().join("g.runs"));
+        entries.map_or(0, |found| found.flatten().filter(|entry| entry.path().is_dir()).count())
+    };
+    for _ in 0..6000 {
+        if begun() >= 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill");
+    assert!(killed.success());
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1), "it says that it is not done");
+    let said = good(&["sweep", "g.toml"], dir.path());
+    let before: usize = said
+        .split(" done, ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|n| n.parse().ok())
+        .expect("a count");
+    assert!((1..4).contains(&before), "{said}");
+    assert!(good(&["gather", "g.runs"], dir.path()).contains("4 runs"));
+}
+
+#[test]
+fn bad_sweeps_name_what_is_wrong() {
+    let dir = temp();
+    for (grid, said) in [
+        ("workloads = ['random-write']\nshemes = ['page']", "unknown field `shemes`"),
+        ("devices = ['gc20']", "no workloads"),
+        ("workloads = ['random-write']\nschemes = ['pgae']", "did you mean"),
+        ("workloads = ['random-write']\ndevices = ['gone.toml']", "no such device file"),
+        ("workloads = ['random-write'\n", "g.toml:"),
+        ("workloads = ['random-write']\n[overrides]\n'op_ratio' = [0.0]", "op_ratio"),
+    ] {
+        std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+        let message = bad(&["sweep", "g.toml"], 2, dir.path());
+        assert!(message.contains(said), "{grid}: {message}");
+    }
+    for (args, said) in [
+        (&["sweep", "gone.toml"][..], "gone.toml"),
+        (&["sweep", "g.toml", "--shard", "5/4"], "i from 1 to n"),
+        (&["gather", "gone"], "gone"),
+        (&["gather", "."], "no finished run"),
+        (&["report", "."], "no finished run"),
+        (&["report", "gone"], "gone"),
+        (&["report", "--as", "ocp-c0", "."], "manifest.json"),
+        (&["report", "--as", "smart", "."], "nvme-smart"),
+    ] {
+        let message = bad(args, 2, dir.path());
+        assert!(message.contains(said), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn a_run_directory_is_whole_and_its_report_can_be_made_again() {
+    let dir = temp();
+    let args = [
+        "run",
+        "-w",
+        "mixed",
+        "--requests",
+        "120000",
+        "--set",
+        "map_cache.bytes=256KiB",
+        "-o",
+        "r",
+        "--io-log",
+    ];
+    good(&args, dir.path());
+    for name in [
+        "config.resolved.toml",
+        "manifest.json",
+        "summary.json",
+        "timeseries.parquet",
+        "latency/write.hlog",
+        "latency/read.hlog",
+        "io.parquet",
+        "report.html",
+    ] {
+        assert!(dir.path().join("r").join(name).is_file(), "no {name}");
+    }
+    let html = file(dir.path().join("r/report.html"));
+    assert_page(
+        &html,
+        &[
+            "Each host byte cost",
+            "Latency of reads",
+            "WAF over time",
+            "Flash operations by cause",
+            "Page types",
+            "How busy the chips were",
+            "Valid pages per victim",
+            "Mapping cache",
+            "config.resolved.toml",
+        ],
+    );
+    good(&["report", "r"], dir.path());
+    assert_eq!(file(dir.path().join("r/report.html")), html);
+    // The chart's data are the summary's figures.
+    let summary = json(&file(dir.path().join("r/summary.json")));
+    let erased = format!("{:.3}", summary["waf"].as_f64().expect("it wrote"));
+    assert!(html.contains(&format!("WAF {erased}")), "{erased}");
+    // Damage is named.
+    std::fs::write(dir.path().join("r/timeseries.parquet"), b"PAR1 not").expect("written");
+    assert!(bad(&["report", "r"], 2, dir.path()).contains("timeseries.parquet"));
+    std::fs::write(dir.path().join("r/latency/read.hlog"), b"what\x00").expect("written");
+    std::fs::write(dir.path().join("r/summary.json"), b"{}").expect("written");
+    assert!(bad(&["report", "r"], 2, dir.path()).contains("summary.json"));
+}
+
+#[test]
+fn streams_and_objects_have_their_chart() {
+    let dir = temp();
+    let small =
+        ["--set", "geometry.channels=1", "--set", "geometry.chips_per_channel=1", "--requests", "20000"];
+    let args = ["run", "--device", "flashalloc-cosmos", "--scheme", "flashalloc", "-w", "rocksdb", "-o", "r"];
+    good(&[&args[..], &small].concat(), dir.path());
+    assert_page(&file(dir.path().join("r/report.html")), &["WAF by stream", "objects"]);
+}
+
+#[test]
+fn a_ledger_of_claims_becomes_a_page() {
+    let dir = temp();
+    let claims = r#"{ "title": "A paper", "claims": [
+        { "id": "x", "place": "Fig 1", "what": "WAF <of> it", "workload": "w", "paper": 2.0, "ours": 3.5, "verdict": "not-met", "why": "no" }] }"#;
+    std::fs::write(dir.path().join("claims.json"), claims).expect("written");
+    good(&["report", "claims.json"], dir.path());
+    assert_page(&file(dir.path().join("claims.html")), &["not met", "WAF &lt;of&gt; it", "1.75x"]);
+    std::fs::write(dir.path().join("none.json"), "{}").expect("written");
+    assert!(bad(&["report", "none.json"], 2, dir.path()).contains("no claims"));
+}
+
+fn paths(value: &Value, at: &str, out: &mut BTreeSet<String>) {
+    match value {
+        // Names of percentiles and of options are data.
+        _ if at.ends_with("percentile") || at.ends_with("job options") || at.ends_with("disk_util") => {}
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                out.insert(format!("{at}/{key}"));
+                paths(value, &format!("{at}/{key}"), out);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|v| paths(v, at, out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn fio_reads_its_own_tree() {
+    let dir = temp();
+    let ours =
+        json(&good(&["run", "-w", "mixed", "--requests", "5000", "--output-format", "fio-json"], dir.path()));
+    let job = &ours["jobs"][0];
+    let total = job["read"]["total_ios"].as_u64().zip(job["write"]["total_ios"].as_u64()).expect("counts");
+    assert!(total.0 > 0 && total.1 > 0);
+    let shares: f64 = ["latency_ns", "latency_us", "latency_ms"]
+        .iter()
+        .flat_map(|key| job[key].as_object().expect("classes").values())
+        .map(|share| share.as_f64().expect("a share"))
+        .sum();
+    assert!((shares - 100.0).abs() < 0.01, "every request is in one class: {shares}");
+    let args = ["--name=x", "--ioengine=null", "--size=4M", "--rw=randrw", "--output-format=json"];
+    let Ok(fio) = std::process::Command::new("fio").args(args).current_dir(dir.path()).output() else {
+        eprintln!("skipped: no fio to compare with");
+        return;
+    };
+    if !fio.status.success() {
+        eprintln!("skipped: fio does not run here: {}", text(&fio.stderr));
+        return;
+    }
+    let (mut theirs, mut mine) = (BTreeSet::new(), BTreeSet::new());
+    let theirs_tree = text(&fio.stdout);
+    let theirs_tree = &theirs_tree[theirs_tree.find('{').expect("a tree")..];
+    paths(&json(theirs_tree), "", &mut theirs);
+    paths(&ours, "", &mut mine);
+    // Versions add keys; what fio 3.33 has is had.
+    let missing: Vec<&String> = theirs
+        .iter()
+        .filter(|p| !mine.contains(*p) && !p.contains("latency_") && !p.contains("percentile"))
+        .collect();
+    assert!(missing.is_empty(), "fio also has {missing:?}");
+}
+
+#[test]
+fn log_pages_have_the_drives_counters() {
+    let dir = temp();
+    good(&["run", "-w", "mixed", "--requests", "20000", "-o", "r"], dir.path());
+    let s = json(&file(dir.path().join("r/summary.json")));
+    let page = |name: &str| json(&good(&["report", "--as", name, "r"], dir.path()));
+    let smart = page("nvme-smart");
+    assert_eq!(smart["host_write_commands"], s["host"]["write"]["requests"]);
+    assert_eq!(
+        smart["data_units_written"],
+        s["host"]["write"]["bytes"].as_u64().expect("bytes").div_ceil(512_000)
+    );
+    let c0 = page("ocp-c0");
+    assert_eq!(c0["Physical media units written"]["lo"], s["flash"]["bytes_programmed"]);
+    assert_eq!(c0["Unaligned I/O"], s["host"]["unaligned_writes"]);
+    let fdp = page("fdp-stats");
+    assert_eq!((&fdp["hbmw"], &fdp["mbmw"]), (&s["host"]["write"]["bytes"], &s["flash"]["bytes_programmed"]));
+}
+
+#[test]
+fn the_program_looks_after_its_users() {
+    let dir = temp();
+    let said = good(&["doctor"], dir.path());
+    assert!(said.contains("sectors verified") && !said.contains("WRONG"), "{said}");
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(good(&["completions", shell], dir.path()).contains("compare"), "{shell}");
+    }
+    good(&["man", "pages"], dir.path());
+    assert!(file(dir.path().join("pages/nandle-sweep.1")).contains("shard"));
+}
