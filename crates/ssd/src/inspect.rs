@@ -143,7 +143,7 @@ impl Flash {
 
     /// The sectors of `lpn` that the out-of-band area of `ppn` names, `shift` sectors from home.
     fn named_by(&self, ppn: Ppn, lpn: u32, shift: i8) -> u64 {
-        if self.array().page_use(ppn) != PageUse::Data {
+        if !self.array().page_use(ppn).is_data() {
             return 0;
         }
         let base = u64::from(lpn) * u64::from(self.spp);
@@ -169,9 +169,9 @@ impl Flash {
                 let Some(ppn) = map.location(page) else { continue };
                 referred.insert(ppn);
                 let same = map.is_cached(page)
-                    || array
-                        .note(ppn)
-                        .is_some_and(|n| **n == *self.table.entries(page, &self.fragments, &self.layout));
+                    || array.note(ppn).is_some_and(|n| {
+                        **n == *self.table.entries(page, &self.fragments, self.array(), &self.layout)
+                    });
                 finding.look(is(ppn, PageUse::Map) && same, || {
                     format!("translation page {page} in page {:#x} is stale or not there", ppn.0)
                 });
