@@ -57,7 +57,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
 
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
-    let sizes: &[u32] = if quick { &[16] } else { &[32, 64, 128, 256] };
+    let sizes: &[u32] = if quick { &[32] } else { &[32, 64, 128, 256] };
     println!(
         "| device | checkpoint interval | checkpoint pages of all programs | reads | by a full scan | time | by a full scan |"
     );
