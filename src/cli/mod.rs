@@ -3,6 +3,7 @@
 mod args;
 mod lists;
 mod run;
+mod serve;
 mod trace;
 
 use std::io::{self, Write};
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
+        args::Command::Serve(serve) => serve::serve(serve),
         args::Command::Presets => lists::presets(),
         args::Command::Schemes => lists::schemes(),
         args::Command::Workloads => lists::workloads(),

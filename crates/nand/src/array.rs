@@ -42,14 +42,16 @@ pub struct Array {
     pub(crate) cell: Cell,
     pub(crate) oob: OobStore,
     /// Sequence number of each page, counted from its block's first.
-    seq: Vec<u32>,
+    pub(crate) seq: Vec<u32>,
     pub(crate) blocks: Vec<BlockState>,
     /// Bytes kept per sector; 0 = contents are not modelled.
     unit: usize,
     data: Vec<Option<Box<[u8]>>>,
     /// Contents of system pages (translation pages, log pages).
     notes: BTreeMap<u32, Arc<[u8]>>,
-    next_seq: u64,
+    pub(crate) next_seq: u64,
+    /// What has changed on flash, if someone wants to know.
+    pub(crate) changes: Option<Vec<crate::Change>>,
 }
 
 impl Array {
@@ -80,6 +82,7 @@ impl Array {
             cell,
             notes: BTreeMap::new(),
             next_seq: 1,
+            changes: None,
         }
     }
 
@@ -152,6 +155,7 @@ impl Array {
     /// Marks `block` as bad (from the factory, or after a failed erase).
     pub fn set_bad(&mut self, block: Block) {
         self.blocks[block.0 as usize].condition = BlockCondition::Bad;
+        self.note_change(crate::Change::Block(block));
     }
     /// The type of `ppn`.
     #[inline]
@@ -203,6 +207,7 @@ impl Array {
         let state = &mut self.blocks[block.0 as usize];
         state.condition = BlockCondition::Good;
         state.erases += 1;
+        self.note_change(crate::Change::Block(block));
     }
 
     pub(crate) fn wipe(&mut self, block: Block) {

@@ -11,6 +11,7 @@
 
 mod array;
 mod cell;
+mod changes;
 mod geometry;
 mod oob;
 mod op;
@@ -19,6 +20,7 @@ mod schedule;
 mod timing;
 
 pub use array::{Array, BlockCondition};
+pub use changes::{Change, NotFlash};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};

@@ -36,6 +36,7 @@ impl Nand {
                 if in_array.contains(&op) {
                     let index = self.array.index(ppn);
                     self.array.oob.tear(index);
+                    self.array.note_change(crate::Change::Page(ppn));
                 } else {
                     self.array.unprogram(ppn);
                 }
@@ -66,5 +67,6 @@ impl Array {
             }
         }
         self.blocks[block.0 as usize].condition = BlockCondition::Undefined;
+        self.note_change(crate::Change::Block(block));
     }
 }

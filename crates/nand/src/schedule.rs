@@ -757,6 +757,7 @@ impl Nand {
                 if follower == NONE {
                     state.chain_tail = NONE;
                 }
+                self.array.note_change(crate::Change::Page(ppn));
             }
             Kind::Erase => {
                 self.array.blocks[block.0 as usize].erase = NONE;
