@@ -4,6 +4,8 @@
 //! common 200000` carries one out and prints its digest, for instruction counts
 //! (`benches/instructions.py`).
 
+use std::collections::VecDeque;
+
 use criterion::{BenchmarkId, Criterion, Throughput};
 use nandle_lab::config::Wanted;
 use nandle_random::Stream;
@@ -33,6 +35,8 @@ fn device(workload: &Workload) -> DeviceConfig {
     config
 }
 
+const LOOK_AHEAD: u64 = 4;
+
 /// Replays the workload and returns the drive's digest.
 fn run(workload: &Workload, requests: u64) -> u64 {
     let mut ssd = Ssd::new(&device(workload), 0, 1).expect("a valid device");
@@ -40,15 +44,22 @@ fn run(workload: &Workload, requests: u64) -> u64 {
     let pages = u64::from(ssd.layout().logical_pages);
     let halves = ssd.layout().logical_sectors / 8;
     let mut done = vec![];
+    let mut next = move |id: u64| match workload.name {
+        "common" => {
+            let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
+            (op, draw.below(halves * 6 / 10) * 8, 8)
+        }
+        "sequential-4k" => (Op::Write, id % halves * 8, 8_u64),
+        _ => (Op::Write, if id < pages { id } else { draw.below(pages) } * 16, 16),
+    };
+    // As the replayer does, the drive is told a little ahead where the next requests go.
+    let mut window: VecDeque<(Op, u64, u64)> = (0..2 * LOOK_AHEAD).map(&mut next).collect();
     for id in 0..requests {
-        let (op, lsn, sectors) = match workload.name {
-            "common" => {
-                let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
-                (op, draw.below(halves * 6 / 10) * 8, 8)
-            }
-            "sequential-4k" => (Op::Write, id % halves * 8, 8),
-            _ => (Op::Write, if id < pages { id } else { draw.below(pages) } * 16, 16),
-        };
+        let soon = next(id + 2 * LOOK_AHEAD);
+        ssd.prefetch_map(soon.1);
+        ssd.prefetch_page(window[LOOK_AHEAD as usize].1);
+        window.push_back(soon);
+        let (op, lsn, sectors) = window.pop_front().expect("the window is full");
         let at = id * workload.gap;
         ssd.advance(at, &mut done);
         done.clear();

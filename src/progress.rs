@@ -1,6 +1,10 @@
-//! The progress bar: hidden where standard error is not a terminal.
+//! The progress bars: hidden where standard error is not a terminal.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use nandle_lab::batch::{Event, Job, State};
 use nandle_lab::replay::Progress;
 
 /// One bar for a run, phase after phase.
@@ -42,6 +46,48 @@ impl Bar {
             }
         }
         self.calls = self.calls.wrapping_add(1);
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// One bar for many runs, with what is under way.
+pub struct Runs {
+    bar: ProgressBar,
+    under_way: Mutex<BTreeMap<usize, String>>,
+}
+
+impl Runs {
+    pub fn new(runs: usize) -> Self {
+        let bar = ProgressBar::new(runs as u64);
+        if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {pos}/{len} runs, {eta} left  {wide_msg}")
+        {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, under_way: Mutex::new(BTreeMap::new()) }
+    }
+
+    pub fn event(&self, jobs: &[Job], event: Event<'_>) {
+        match event {
+            Event::Progress(..) if self.bar.is_hidden() => {}
+            Event::Progress(run, progress) => {
+                let share = progress.total.filter(|&n| n > 0).map(|n| progress.requests * 100 / n);
+                let words = format!("{} {}%", jobs[run].labels.scheme, share.unwrap_or(0));
+                let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+                under_way.insert(run, words);
+                let all: Vec<&str> = under_way.values().map(String::as_str).collect();
+                self.bar.set_message(all.join(", "));
+            }
+            Event::Over(run, state) => {
+                self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+                if let State::Failed(error) = state {
+                    self.bar.println(format!("failed: {}: {error}", jobs[run].labels));
+                }
+                self.bar.inc(1);
+            }
+        }
     }
 
     pub fn finish(&self) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use nandle_lab::measure::metrics::{METRICS, ratio};
 use nandle_lab::measure::summary::{Requests, Summary};
 use nandle_lab::units::{bytes, count, time};
 
@@ -200,6 +201,7 @@ fn rest(t: &mut String, s: &Summary) {
         count(s.gc.moved_pages),
         time(s.gc.foreground_ns as f64)
     );
+    streams(t, s);
     let w = &s.wear;
     let _ = writeln!(
         t,
@@ -225,7 +227,7 @@ fn rest(t: &mut String, s: &Summary) {
         (tr.rounded, "rounded to whole sectors"),
         (tr.moved, "moved to fit the device"),
         (tr.empty_trims, "trims of less than a sector"),
-        (tr.hints_ignored, "FlashAlloc commands ignored"),
+        (tr.hints_ignored, "FlashAlloc commands left out"),
     ] {
         if n > 0 {
             handled.push(format!("{} {what}", count(n)));
@@ -234,4 +236,119 @@ fn rest(t: &mut String, s: &Summary) {
     let handled = if handled.is_empty() { String::new() } else { format!("; {}", handled.join(", ")) };
     let _ =
         writeln!(t, "trace     {} requests in, {} out{handled}", count(tr.submitted), count(tr.completed));
+}
+
+/// Streams, objects and classes, where there are any.
+fn streams(t: &mut String, s: &Summary) {
+    let st = &s.streams;
+    if st.per_stream.iter().any(|stream| !matches!(stream.kind.as_str(), "normal" | "internal")) {
+        let _ = writeln!(
+            t,
+            "\n{:<14} {:>12} {:>12} {:>10} {:>10}",
+            "streams", "host", "media", "WAF", "of media"
+        );
+        let all = st.per_stream.iter().map(|stream| stream.media_bytes).sum::<u64>().max(1);
+        for stream in st.per_stream.iter().filter(|stream| stream.media_bytes > 0) {
+            let name = match stream.kind.as_str() {
+                "stream" | "handle" => format!("{} {}", stream.kind, stream.stream),
+                kind => kind.to_owned(),
+            };
+            let waf = stream.waf.map_or_else(|| "-".into(), |waf| format!("{waf:.3}"));
+            let share = stream.media_bytes as f64 / all as f64 * 100.0;
+            let _ = writeln!(
+                t,
+                "  {name:<12} {:>12} {:>12} {waf:>10} {:>10}",
+                bytes(stream.host_bytes),
+                bytes(stream.media_bytes),
+                format!("{share:.1}%")
+            );
+        }
+    }
+    if st.flashalloc_calls + st.flashalloc_refused > 0 {
+        let calls = st.flashalloc_calls + st.flashalloc_refused;
+        let _ = writeln!(
+            t,
+            "objects   {} FlashAlloc calls honoured, {} refused, {} each on average; {} blocks erased whole by a trim, {} instances live",
+            count(st.flashalloc_calls),
+            count(st.flashalloc_refused),
+            time(st.flashalloc_ns as f64 / calls as f64),
+            count(st.block_erases_by_trim),
+            count(st.instances_live)
+        );
+    }
+    if st.per_class.len() > 1 {
+        let classes: Vec<String> = st
+            .per_class
+            .iter()
+            .map(|c| format!("{}: {} ({})", c.class, bytes(c.host_bytes), time(c.lat_ns.mean)))
+            .collect();
+        let _ = writeln!(t, "classes   written (mean latency) {}", classes.join(", "));
+    }
+    let valid = |histogram: &[u64]| {
+        let victims: u64 = histogram.iter().sum();
+        let halves: u64 = histogram.iter().enumerate().map(|(twentieths, n)| twentieths as u64 * n).sum();
+        (victims, halves as f64 * 5.0 / victims.max(1) as f64)
+    };
+    let objects = &s.gc.victim_valid_histogram_objects;
+    let (dedicated, dedicated_valid) = valid(objects);
+    if dedicated > 0 {
+        let chosen: Vec<u64> = s.gc.victim_valid_histogram.clone();
+        // Blocks that were erased whole were never victims: they are in the first bucket of objects alone.
+        let normal: Vec<u64> =
+            chosen.iter().zip(objects).skip(1).map(|(all, own)| all.saturating_sub(*own)).collect();
+        let normal: Vec<u64> = chosen.first().copied().into_iter().chain(normal).collect();
+        let (victims, share) = valid(&normal);
+        let _ = writeln!(
+            t,
+            "victims   {} normal blocks, {share:.0}% valid on average; {} blocks of objects, {dedicated_valid:.0}%",
+            count(victims),
+            count(dedicated)
+        );
+    }
+}
+
+/// Columns of a comparison beside the first.
+const COLUMNS: usize = 4;
+
+/// Schemes side by side, each figure with what it is of the first one's: (name, summary).
+pub fn comparison(runs: &[(&str, &Summary)]) -> String {
+    let mut t = String::new();
+    let Some((_, first)) = runs.first() else { return t };
+    let _ = writeln!(
+        t,
+        "{} | {} | seed {} | {} requests; multiples of {}",
+        first.device,
+        first.workload,
+        first.seed,
+        count(first.host.all.requests),
+        runs[0].0
+    );
+    // Wide tables are cut, each part with the first column.
+    let parts: Vec<&[(&str, &Summary)]> =
+        if runs.len() > 1 { runs[1..].chunks(COLUMNS).collect() } else { vec![&runs[1..]] };
+    for part in parts {
+        let columns: Vec<&(&str, &Summary)> = runs[..1].iter().chain(part).collect();
+        let cells = |name: &str, cell: &dyn Fn(&(&str, &Summary)) -> String| {
+            let mut row = format!("{name:<20}");
+            for column in &columns {
+                let _ = write!(row, " {:>24}", cell(column));
+            }
+            row.trim_end().to_owned() + "\n"
+        };
+        t += &cells("", &|c| {
+            let name: String = c.0.chars().take(24).collect();
+            name
+        });
+        for metric in METRICS {
+            let base = (metric.of)(first);
+            if columns.iter().all(|c| (metric.of)(c.1).is_none()) {
+                continue;
+            }
+            t += &cells(metric.name, &|c| match (metric.of)(c.1) {
+                Some(value) => format!("{}  {:>6}", metric.unit.show(value), ratio(Some(value), base)),
+                None => "-".into(),
+            });
+        }
+    }
+    t
 }

@@ -272,7 +272,7 @@ fn areas_never_go_wrong_around_borders() {
                     let next = ssd.next_event().expect("a read is under way");
                     ssd.advance(next, &mut done);
                 }
-                oracle.power_cut(&done.pop().expect("just seen").data);
+                oracle.power_cut(&done.pop().expect("just seen").data, &[]);
             }
         }
         assert_eq!(oracle.mismatches, 0, "seed {seed}: {:?}", oracle.first);

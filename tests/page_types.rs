@@ -27,7 +27,7 @@ fn one_plane(policy: AllocationKind, kind: CellKind, blocks: u32, pages: u32) ->
     c.geometry.planes_per_die = 1;
     c.geometry.blocks_per_plane = blocks;
     c.geometry.pages_per_block = pages;
-    c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, endurance: 0 };
+    c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, ..CellConfig::default() };
     c.timing.read_ns = vec![50_000, 100_000, 150_000, 200_000];
     c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000, 8_000_000];
     c.timing.read_ns.truncate(kind.bits() as usize);

@@ -175,7 +175,7 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Cut => {
                 ssd = Ssd::power_on(config, ssd.cut_power(), 1).expect("a valid device");
                 ssd.check();
-                oracle.power_cut(&read_all(&mut ssd));
+                oracle.power_cut(&read_all(&mut ssd), &[]);
             }
         }
     }

@@ -201,7 +201,7 @@ fn power_cuts_lose_nothing_under_any_policy() {
             traffic.calls.clear();
             ssd.check();
             let contents = read_all(&mut ssd);
-            oracle.power_cut(&contents);
+            oracle.power_cut(&contents, &[]);
             assert_eq!(oracle.mismatches, 0, "{name}, cut {cut}: {:?}", oracle.first);
         }
     }

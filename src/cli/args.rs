@@ -4,6 +4,8 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nandle_lab::Error;
 use nandle_lab::address::Fit;
 use nandle_lab::config::{Drive, Wanted};
+use nandle_lab::logs::Page;
+use nandle_lab::sweep::Shard;
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
 
@@ -21,6 +23,14 @@ pub struct Args {
 pub enum Command {
     /// Simulate a workload on a device; with no options, a small drive under random writes.
     Run(Box<Run>),
+    /// Simulate several schemes on the same requests and set them side by side.
+    Compare(Box<Compare>),
+    /// Simulate a grid of devices, schemes, workloads, seeds and settings.
+    Sweep(Sweep),
+    /// Put the results of a sweep into one table.
+    Gather(Gather),
+    /// Make the report of run directories again, or show them as another tool would.
+    Report(Report),
     /// Serve the device to real programs, in real time: NBD, a FUSE file.
     Serve(Box<Serve>),
     /// List the devices that come with the program.
@@ -36,6 +46,18 @@ pub enum Command {
     /// Describe, convert, generate and fit traces.
     #[command(subcommand)]
     Trace(Trace),
+    /// Check that the program and its surroundings are in order.
+    Doctor,
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages to a directory.
+    Man {
+        /// Where they go.
+        dir: PathBuf,
+    },
 }
 
 /// The device and what is changed of it.
@@ -64,7 +86,12 @@ pub struct Device {
 impl Device {
     /// The device, checked.
     pub fn load(&self) -> Result<Drive, Error> {
-        let device = self.device.as_deref().unwrap_or("demo");
+        self.load_as(self.scheme.as_deref())
+    }
+
+    /// The device under another scheme.
+    pub fn load_as(&self, scheme: Option<&str>) -> Result<Drive, Error> {
+        let device = self.name();
         let mut sets = self.sets.clone();
         // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
         if let Some(fill) = self.fill {
@@ -73,8 +100,7 @@ impl Device {
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
         } else if let Some(fill) = self.fill {
-            let plain =
-                Wanted { device, scheme: self.scheme.as_deref(), sets: &self.sets }.load()?;
+            let plain = Wanted { device, scheme, sets: &self.sets }.load()?;
             let geometry = &plain.config.geometry;
             let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));
@@ -82,7 +108,12 @@ impl Device {
         if let Some(trace) = &self.age_with {
             sets.push(format!("precondition.age_with={trace:?}"));
         }
-        Wanted { device, scheme: self.scheme.as_deref(), sets: &sets }.load()
+        Wanted { device, scheme, sets: &sets }.load()
+    }
+
+    /// What the device is called: preset or file.
+    pub fn name(&self) -> &str {
+        self.device.as_deref().unwrap_or("demo")
     }
 
     /// Whether nothing was said of the device.
@@ -190,19 +221,9 @@ pub enum ReplayMode {
     Think,
 }
 
+/// How requests are issued and read.
 #[derive(Debug, Group)]
-pub struct Run {
-    #[command(flatten)]
-    pub device: Device,
-    /// Trace file, `-`, fio job file (*.fio), fitted trace (*.toml) or named workload.
-    #[arg(short, long, value_name = "FILE|NAME", default_value = "random-write")]
-    pub workload: String,
-    /// Write the run directory: configuration, summary, time series, latencies.
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Write the summary as JSON to a file, or to standard output for `-`.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+pub struct Issue {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -231,10 +252,11 @@ pub struct Run {
     pub reading: Reading,
 }
 
-impl Run {
-    pub fn asked(&self) -> Asked {
+impl Issue {
+    /// What is asked of a device that serves `workload`.
+    pub fn asked(&self, workload: &str) -> Asked {
         Asked {
-            workload: self.workload.clone(),
+            workload: workload.to_owned(),
             seed: self.seed,
             requests: self.requests,
             mode: self.replay.map(|mode| match mode {
@@ -248,6 +270,107 @@ impl Run {
             trace: self.reading.options(),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// A table for people.
+    Table,
+    /// The summary as JSON, as --json - prints it.
+    Json,
+    /// The tree that fio --output-format=json prints.
+    FioJson,
+}
+
+#[derive(Debug, Group)]
+pub struct Run {
+    #[command(flatten)]
+    pub device: Device,
+    /// Trace file, `-`, fio job file (*.fio), fitted trace (*.toml) or named workload.
+    #[arg(short, long, value_name = "FILE|NAME", default_value = "random-write")]
+    pub workload: String,
+    /// Write the run directory: configuration, summary, time series, latencies, report.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write the summary as JSON to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// What is printed.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub output_format: OutputFormat,
+    #[command(flatten)]
+    pub issue: Issue,
+}
+
+#[derive(Debug, Group)]
+pub struct Compare {
+    #[command(flatten)]
+    pub device: Device,
+    /// Schemes to compare, separated by commas; the first is the baseline.
+    #[arg(long, value_name = "S1,S2,...", required = true, conflicts_with = "scheme")]
+    pub schemes: String,
+    /// Trace files, fio job files or named workloads.
+    #[arg(short, long, value_name = "FILE|NAME", num_args = 1.., default_value = "random-write")]
+    pub workload: Vec<String>,
+    /// Write a directory with the run directories and the report.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write the summaries as a JSON list to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Runs at a time.
+    #[arg(short, long, value_name = "N", default_value_t = workers())]
+    pub jobs: usize,
+    #[command(flatten)]
+    pub issue: Issue,
+}
+
+#[derive(Debug, Group)]
+pub struct Sweep {
+    /// The grid: a TOML file with devices, schemes, workloads, seeds and [overrides].
+    pub file: PathBuf,
+    /// Runs at a time.
+    #[arg(short, long, value_name = "N", default_value_t = workers())]
+    pub jobs: usize,
+    /// Only this part of the grid, such as 1/4 for the first of four machines.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Where the runs go, instead of what the file says.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Try runs that failed before again.
+    #[arg(long)]
+    pub retry: bool,
+    /// List the runs, with what became of them, and do nothing.
+    #[arg(long)]
+    pub list: bool,
+}
+
+#[derive(Debug, Group)]
+pub struct Gather {
+    /// The directory of the sweep.
+    pub dir: PathBuf,
+    /// The table, instead of results.parquet in the directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Group)]
+pub struct Report {
+    /// Run directories, directories of runs, or the JSON of a reproduction.
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// One report of all runs, in this file, instead of one in each directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print a log page as nvme-cli does: nvme-smart, ocp-c0 or fdp-stats.
+    #[arg(long = "as", value_name = "PAGE", conflicts_with = "output")]
+    pub log: Option<Page>,
+}
+
+/// As many runs at a time as there are processors.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 #[derive(Debug, Group)]

@@ -33,13 +33,15 @@ pub fn schemes() -> Result<(), Failure> {
             };
             let _ = writeln!(text, "{seam}: {question}");
         }
-        let _ = writeln!(text, "  {:<16} {}", policy.name, policy.line);
+        let brackets = config::parameters(policy.name);
+        let brackets = if brackets.is_empty() { String::new() } else { format!(" {brackets}") };
+        let _ = writeln!(text, "  {:<16} {}{brackets}", policy.name, policy.line);
     }
     let _ = writeln!(text, "names of sums");
     for short in SHORTHANDS {
         let _ = writeln!(text, "  {:<16} = {}  {}", short.name, short.sum, short.line);
     }
-    text += "\nAdd them up: --scheme fifo+page. Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
+    text += "\nAdd them up: --scheme fifo+page; settings go in brackets: multi-stream(8), fdp(8,persistently). Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
     say(&text)
 }
 

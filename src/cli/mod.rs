@@ -1,15 +1,21 @@
 //! Commands: arguments in, text and exit code out.
 
 mod args;
+mod compare;
+mod doctor;
 mod lists;
+mod report;
 mod run;
 mod serve;
+mod sweep;
 mod trace;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use nandle_lab::Error;
 
 /// Why a command failed.
@@ -38,12 +44,19 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
+        args::Command::Compare(compare) => compare::compare(compare),
+        args::Command::Sweep(sweep) => sweep::sweep(&sweep),
+        args::Command::Gather(gather) => sweep::gather(&gather),
+        args::Command::Report(report) => report::report(&report),
         args::Command::Presets => lists::presets(),
         args::Command::Schemes => lists::schemes(),
         args::Command::Workloads => lists::workloads(),
         args::Command::Validate(validate) => lists::validate(&validate),
         args::Command::Schema => lists::schema(),
         args::Command::Trace(command) => trace::trace(command),
+        args::Command::Doctor => doctor::doctor(),
+        args::Command::Completions { shell } => completions(shell),
+        args::Command::Man { dir } => man(&dir),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,4 +78,39 @@ pub fn say(text: &str) -> Result<(), Failure> {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Ran(format!("standard output: {e}"))),
         _ => Ok(()),
     }
+}
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C sets the flag; the second one does not wait for a report.
+pub fn stop_on_interrupt() -> &'static AtomicBool {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    // Without a handler Ctrl-C ends the run with no report: worth no failure.
+    let _ = ctrlc::set_handler(handler);
+    &STOP
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut args::Args::command(), "nandle", &mut text);
+    say(&String::from_utf8_lossy(&text))
+}
+
+fn man(dir: &Path) -> Result<(), Failure> {
+    let fail = |e: io::Error| {
+        Failure::Input(format!("{}: {e}; expected a directory that can be written", dir.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    clap_mangen::generate_to(args::Args::command(), dir).map_err(fail)?;
+    let pages = std::fs::read_dir(dir).map_err(fail)?.count();
+    say(&format!(
+        "{pages} pages in {}; read one with `man -l {}/nandle-run.1`\n",
+        dir.display(),
+        dir.display()
+    ))
 }

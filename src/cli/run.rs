@@ -1,36 +1,26 @@
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use args::OutputFormat;
 use nandle_lab::run::{Outcome, Run};
 
-use super::{Failure, args, say};
+use super::{Failure, args, say, stop_on_interrupt};
 use crate::progress::Bar;
 use crate::table;
-
-/// Set by Ctrl-C.
-static STOP: AtomicBool = AtomicBool::new(false);
 
 /// `nandle run`
 pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
     let drive = args.device.load()?;
     let job = Run {
         drive,
-        asked: args.asked(),
-        seed: args.seed,
-        verify: args.verify,
+        asked: args.issue.asked(&args.workload),
+        seed: args.issue.seed,
+        verify: args.issue.verify,
         output: args.output.clone(),
-        io_log: args.io_log,
+        io_log: args.issue.io_log,
     };
-    // The second Ctrl-C does not wait for a report.
-    let handler = || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    // Without a handler Ctrl-C ends the run with no report: worth no failure.
-    let _ = ctrlc::set_handler(handler);
+    let stop = stop_on_interrupt();
     let mut bar = Bar::new();
-    let outcome = job.go(&STOP, &mut |progress| bar.update(progress));
+    let outcome = job.go(stop, &mut |progress| bar.update(progress));
     bar.finish();
     let outcome = outcome?;
     report(&args, &outcome)?;
@@ -49,6 +39,15 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
             std::fs::write(path, json()).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))?;
         }
         None => {}
+    }
+    match args.output_format {
+        OutputFormat::Table => {}
+        OutputFormat::Json => return say(&json()),
+        OutputFormat::FioJson => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let tree = nandle_lab::logs::fio(outcome, now.map_or(0, |since| since.as_secs()));
+            return say(&format!("{}\n", serde_json::to_string_pretty(&tree).unwrap_or_default()));
+        }
     }
     let mut text = table::summary(&outcome.summary);
     for (what, path) in [("run directory", &args.output), ("summary", &args.json)] {

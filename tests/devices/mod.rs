@@ -49,6 +49,8 @@ pub fn base() -> DeviceConfig {
         gc: GcConfig::default(),
         wear: WearConfig::default(),
         queue: QueueConfig::default(),
+        recovery: Default::default(),
+        faults: Default::default(),
         streams: Default::default(),
         scheme: Default::default(),
         precondition: Default::default(),
@@ -106,8 +108,11 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "MLC, suspend, copyback, multi-plane, wear levelling",
             with(&|c| {
-                c.cell =
-                    CellConfig { kind: CellKind::Mlc, program_order: ProgramOrder::Relaxed, endurance: 0 };
+                c.cell = CellConfig {
+                    kind: CellKind::Mlc,
+                    program_order: ProgramOrder::Relaxed,
+                    ..CellConfig::default()
+                };
                 c.timing.suspend = Suspend::ProgramErase;
                 c.timing.suspend_ns = 5_000;
                 c.timing.scheduler = Scheduler::ReadFirst;
@@ -196,7 +201,7 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
     let device = |policy: AllocationKind, kind: CellKind, f: &dyn Fn(&mut DeviceConfig)| {
         let mut c = base();
         c.geometry.blocks_per_plane = 24;
-        c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, endurance: 0 };
+        c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, ..CellConfig::default() };
         c.timing.read_ns = vec![50_000, 100_000, 150_000, 200_000];
         c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000, 8_000_000];
         c.timing.read_ns.truncate(kind.bits() as usize);

@@ -2,6 +2,7 @@
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
+use nandle_ssd::nand::Silicon;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 /// Random traffic of `requests` requests against `ssd`; every read is checked.
@@ -105,12 +106,23 @@ pub fn cut_power(name: &str, config: &DeviceConfig, seed: u64, cuts: u64) {
                 }
             }
         }
-        ssd = Ssd::power_on(config, ssd.cut_power(), seed).expect("a valid device");
+        ssd = power_on(config, ssd.cut_power(), seed);
         ssd.check();
         let contents = read_all(&mut ssd);
-        oracle.power_cut(&contents);
+        oracle.power_cut(&contents, &[]);
         assert_eq!(oracle.mismatches, 0, "{name}, cut {cut}: {:?}", oracle.first);
     }
+}
+
+/// The drive after a power cut; recovery from the checkpoint and by a scan of everything must find
+/// the same map.
+pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Ssd {
+    let scanned = Ssd::power_on_by_full_scan(config, silicon.clone(), seed).expect("a valid device");
+    let ssd = Ssd::power_on(config, silicon, seed).expect("a valid device");
+    let digest = |ssd: &Ssd| ssd.recovery().expect("it was recovered").map;
+    assert_eq!(digest(&ssd), digest(&scanned), "the checkpoint says something else than the pages");
+    assert_eq!(ssd.flash().instances_live(), scanned.flash().instances_live(), "objects");
+    ssd
 }
 
 /// Everything the device holds.

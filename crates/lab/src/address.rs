@@ -223,6 +223,20 @@ impl Address {
         said
     }
 
+    /// Roughly where [`Address::sectors`] will begin: a hint, which may be wrong.
+    #[inline]
+    #[must_use]
+    pub fn near(&self, request: &Request) -> u64 {
+        let lsn = request.offset >> self.shift;
+        match &self.placing {
+            Placing::Straight => lsn,
+            Placing::Wrap => lsn % self.sectors,
+            Placing::Chunks { bits, base } => {
+                base.get((lsn >> bits) as usize).copied().unwrap_or(0) + (lsn & ((1 << bits) - 1))
+            }
+        }
+    }
+
     /// First sector and number of sectors of a request; no sectors if there is nothing to do.
     #[inline]
     pub fn sectors(&mut self, request: &Request) -> (u64, u64) {

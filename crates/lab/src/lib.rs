@@ -2,19 +2,25 @@
 //!
 //! [`config`] makes a drive from a preset or a TOML file, [`workload`] finds what it is asked to do,
 //! [`replay`] drives it in virtual time, [`oracle`] judges what it returns, [`measure`] counts, and
-//! [`run`] does all of it and writes the run directory. [`reproduce`] repeats the papers' experiments.
+//! [`run`] does all of it and writes the run directory. [`batch`] does many runs at a time, [`sweep`] makes
+//! them from a grid and gathers their results, [`report`] shows runs as a page, [`logs`] in the words of other
+//! tools. [`reproduce`] repeats the papers' experiments.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod batch;
 pub mod config;
 mod error;
+pub mod logs;
 pub mod measure;
 pub mod oracle;
 pub mod replay;
+pub mod report;
 pub mod reproduce;
 pub mod resources;
 pub mod run;
+pub mod sweep;
 pub mod units;
 pub mod workload;
 

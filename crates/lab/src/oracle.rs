@@ -58,6 +58,10 @@ pub struct Oracle {
     /// Writes and trims acknowledged since the last flush was submitted: (lsn, sectors, stamp).
     unflushed: Vec<(u64, u64, u64)>,
     stamp: u64,
+    /// What is acknowledged is durable (`recovery.plp`).
+    protected: bool,
+    /// Sectors that the drive reported as unreadable instead of returning them.
+    pub unreadable: u64,
     /// Sectors compared so far.
     pub checked: u64,
     /// Wrong sectors so far; the first few are kept.
@@ -74,10 +78,17 @@ impl Oracle {
             pending: HashMap::new(),
             unflushed: Vec::new(),
             stamp: 0,
+            protected: false,
+            unreadable: 0,
             checked: 0,
             mismatches: 0,
             first: Vec::new(),
         }
+    }
+
+    /// From now on everything that is acknowledged has to survive a power cut.
+    pub fn protect(&mut self) {
+        self.protected = true;
     }
 
     /// The contents to submit with a write of `sectors` sectors from `lsn`, to be followed by
@@ -119,20 +130,25 @@ impl Oracle {
     /// The request is complete.
     pub fn completed(&mut self, completion: &Completion) {
         let Some(pending) = self.pending.remove(&completion.id) else { return };
-        if completion.status != Status::Ok {
+        if !matches!(completion.status, Status::Ok | Status::MediaError) {
             return;
         }
         let range = pending.lsn as usize..(pending.lsn + pending.sectors) as usize;
         match pending.op {
             Op::Read => {
                 for (n, bytes) in completion.data.chunks_exact(UNIT).enumerate() {
-                    self.compare(pending.lsn + n as u64, bytes, pending.floor[n]);
+                    let lsn = pending.lsn + n as u64;
+                    if is_in(&completion.unreadable, lsn) {
+                        self.unreadable += 1;
+                    } else {
+                        self.compare(lsn, bytes, pending.floor[n]);
+                    }
                 }
             }
             Op::Write | Op::Trim => {
                 for s in &mut self.sectors[range] {
                     s.acknowledged = s.acknowledged.max(pending.stamp);
-                    if pending.fua && pending.op == Op::Write {
+                    if pending.fua && pending.op == Op::Write || self.protected {
                         s.durable = s.durable.max(pending.stamp);
                     }
                 }
@@ -172,11 +188,18 @@ impl Oracle {
 
     /// The power was cut: requests under way are forgotten, and what each sector holds is known
     /// again only when `contents` (the whole device, [`UNIT`] bytes a sector, read after recovery) has
-    /// been compared with the promise: nothing older than what was durable.
-    pub fn power_cut(&mut self, contents: &[u8]) {
+    /// been compared with the promise: nothing older than what was durable. Sectors in `unreadable`
+    /// (first, how many) were not returned and are not judged.
+    pub fn power_cut(&mut self, contents: &[u8], unreadable: &[(u64, u64)]) {
         self.pending.clear();
         self.unflushed.clear();
         for (lsn, bytes) in contents.chunks_exact(UNIT).enumerate() {
+            if is_in(unreadable, lsn as u64) {
+                self.unreadable += 1;
+                let s = &mut self.sectors[lsn];
+                (s.acknowledged, s.durable) = (s.durable, s.durable);
+                continue;
+            }
             self.compare(lsn as u64, bytes, self.sectors[lsn].durable);
             let stamp = u64::from_le_bytes(bytes.try_into().unwrap_or_default()) >> LSN_BITS;
             // What survived is the truth from now on. "Nothing" is a trim of unknown age.
@@ -189,4 +212,8 @@ impl Oracle {
             }
         }
     }
+}
+
+fn is_in(ranges: &[(u64, u64)], lsn: u64) -> bool {
+    ranges.iter().any(|&(first, n)| (first..first + n).contains(&lsn))
 }

@@ -3,6 +3,10 @@
 //! The device takes at most `queue.depth` requests at a time; further ones wait in the host's queue,
 //! and their latency counts from when the host issued them. The host's queue needs no memory: it is
 //! the part of the source that is due but not yet taken.
+//!
+//! FlashAlloc requests in a row that name the same object are the ranges of one command
+//! (FlashAlloc, section 3.1). They go to drives whose stream policy knows them; for others they are
+//! counted and left out, so that every policy serves the same reads, writes and trims.
 
 mod feed;
 
@@ -11,9 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use feed::Feed;
 use nandle_ssd::nand::Time;
+use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
+use rustc_hash::FxHashMap;
 
 use crate::Error;
 use crate::address::Address;
@@ -26,6 +32,9 @@ const SLOT_BITS: u32 = 17;
 /// Events without a completion after which a device is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
 
+/// Requests whose memory is fetched ahead of its use, twice over: the map, then what it leads to.
+const LOOK_AHEAD: usize = 4;
+
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -35,6 +44,8 @@ struct Slot {
     sectors: u64,
     op: Op,
     stream: u16,
+    /// Requests of the trace that it stands for: the ranges of an object.
+    parts: u32,
 }
 
 /// How far a run has come.
@@ -81,6 +92,12 @@ pub struct Replayer<'a> {
     /// Closed replay: when the host may issue further requests.
     turns: Option<VecDeque<Time>>,
     sector_bytes: u64,
+    /// The drive knows FlashAlloc.
+    objects: bool,
+    /// Further ranges of the FlashAlloc request that was taken last.
+    ranges: Vec<Request>,
+    /// Class (host stream) that an object was announced with, for writes that name the object alone.
+    classes: FxHashMap<u32, u16>,
     phase: (usize, usize),
     in_phase: u64,
     total: Option<u64>,
@@ -94,6 +111,9 @@ impl<'a> Replayer<'a> {
     pub fn new(ssd: Ssd, watch: Watch<'a>) -> Self {
         Self {
             sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
+            objects: ssd.config().scheme.streams == StreamsKind::FlashAlloc,
+            ranges: Vec::new(),
+            classes: FxHashMap::default(),
             ssd,
             meter: Meter::default(),
             oracle: None,
@@ -164,17 +184,43 @@ impl<'a> Replayer<'a> {
 
     /// The next request, unless there is none or the run was stopped.
     #[inline]
-    fn next(&mut self, feed: &mut Feed) -> Result<Option<Request>, Error> {
-        if let Some(request) = feed.pop() {
-            return Ok(Some(request));
+    fn next(&mut self, feed: &mut Feed, address: &Address) -> Result<Option<Request>, Error> {
+        if let Some(soon) = feed.ahead(2 * LOOK_AHEAD) {
+            self.ssd.prefetch_map(address.near(soon));
         }
-        self.report();
-        if self.watch.stop.load(Ordering::Relaxed) {
-            self.stopped = true;
-            return Ok(None);
+        if let Some(sooner) = feed.ahead(LOOK_AHEAD) {
+            self.ssd.prefetch_page(address.near(sooner));
         }
-        feed.refill()?;
-        Ok(feed.pop())
+        let mut request = feed.pop();
+        if request.is_none() {
+            self.report();
+            if self.watch.stop.load(Ordering::Relaxed) {
+                self.stopped = true;
+                return Ok(None);
+            }
+            feed.refill()?;
+            request = feed.pop();
+        }
+        if let Some(first) = request.filter(|r| r.op == nandle_trace::Op::FlashAlloc) {
+            self.take_ranges(&first, feed)?;
+        }
+        Ok(request)
+    }
+
+    /// Takes the other ranges of the object that `first` begins.
+    #[cold]
+    fn take_ranges(&mut self, first: &Request, feed: &mut Feed) -> Result<(), Error> {
+        self.ranges.clear();
+        if first.stream != 0 && first.object != 0 {
+            self.classes.insert(first.object, first.stream);
+        }
+        let same = |r: &Request| r.op == first.op && r.object == first.object && first.object != 0;
+        while self.objects
+            && let Some(range) = feed.pop_if(same)?
+        {
+            self.ranges.push(range);
+        }
+        Ok(())
     }
 
     fn report(&mut self) {
@@ -196,7 +242,7 @@ impl<'a> Replayer<'a> {
         end: Time,
         scale: f64,
     ) -> Result<(), Error> {
-        while let Some(request) = self.next(feed)? {
+        while let Some(request) = self.next(feed, address)? {
             let arrival = begin.saturating_add(scaled(request.time_ns, scale));
             if arrival >= end {
                 break;
@@ -227,7 +273,7 @@ impl<'a> Replayer<'a> {
                 if turn >= end {
                     return Ok(());
                 }
-                let Some(request) = self.next(feed)? else { return Ok(()) };
+                let Some(request) = self.next(feed, address)? else { return Ok(()) };
                 self.submit(&request, address, turn);
             }
             self.step()?;
@@ -244,7 +290,7 @@ impl<'a> Replayer<'a> {
     ) -> Result<(), Error> {
         self.last_completion = begin;
         let mut before = 0;
-        while let Some(request) = self.next(feed)? {
+        while let Some(request) = self.next(feed, address)? {
             let gap = scaled(request.time_ns.saturating_sub(before), scale);
             before = request.time_ns;
             let arrival = self.last_completion.saturating_add(gap);
@@ -272,16 +318,31 @@ impl<'a> Replayer<'a> {
             nandle_trace::Op::Write => Op::Write,
             nandle_trace::Op::Trim => Op::Trim,
             nandle_trace::Op::Flush => Op::Flush,
-            nandle_trace::Op::FlashAlloc | nandle_trace::Op::FlashFree => {
+            nandle_trace::Op::FlashAlloc | nandle_trace::Op::FlashFree if !self.objects => {
                 self.trace.hints_ignored += 1;
                 return self.nothing_to_do(at);
             }
+            nandle_trace::Op::FlashAlloc => Op::FlashAlloc,
+            nandle_trace::Op::FlashFree => Op::FlashFree,
         };
         let (lsn, sectors) = address.sectors(request);
         if op == Op::Trim && sectors == 0 {
             return self.nothing_to_do(at);
         }
-        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream: request.stream };
+        let mut ranges = Vec::new();
+        let mut parts = 1;
+        if op == Op::FlashAlloc && !self.ranges.is_empty() {
+            parts += self.ranges.len() as u32;
+            self.trace.submitted += self.ranges.len() as u64;
+            self.in_phase += self.ranges.len() as u64;
+            put_range(&mut ranges, (lsn, sectors));
+            self.ranges.iter().for_each(|range| put_range(&mut ranges, address.sectors(range)));
+        }
+        let mut stream = request.stream;
+        if stream == 0 && request.object != 0 {
+            stream = self.classes.get(&request.object).copied().unwrap_or(0);
+        }
+        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, parts };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -293,17 +354,17 @@ impl<'a> Replayer<'a> {
             }
         };
         let id = self.trace.submitted << SLOT_BITS | u64::from(number);
-        let mut command =
-            Command { id, op, lsn, sectors, fua: request.fua, stream: request.stream, data: &[] };
+        let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &ranges };
+        let contents;
         if let Some(oracle) = &mut self.oracle {
             let reach = lsn.checked_add(sectors).is_some_and(|e| e <= self.ssd.layout().logical_sectors);
-            let data = if op == Op::Write && reach { oracle.contents(lsn, sectors) } else { Vec::new() };
-            command.data = &data;
+            if op == Op::Write && reach {
+                contents = oracle.contents(lsn, sectors);
+                command.data = &contents;
+            }
             oracle.submitted(&command);
-            self.ssd.submit(at, &command);
-        } else {
-            self.ssd.submit(at, &command);
         }
+        self.ssd.submit(at, &command);
     }
 
     /// A request that the device need not know of is complete at once.
@@ -343,14 +404,21 @@ impl<'a> Replayer<'a> {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
             let slot = self.slots[number as usize];
             self.free.push(number);
-            self.trace.completed += 1;
+            self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
             if let Some(turns) = &mut self.turns {
                 turns.push_back(completion.at);
             }
-            if completion.status == Status::Ok {
+            if matches!(slot.op, Op::FlashAlloc | Op::FlashFree) {
+                let honoured = completion.status == Status::Ok;
+                self.meter.called(slot.op, honoured, completion.at - slot.arrival, completion.at, &self.ssd);
+            } else if completion.status == Status::Ok {
                 let bytes = slot.sectors * self.sector_bytes;
-                self.meter.completed(slot.op, bytes, completion.at - slot.arrival, completion.at, &self.ssd);
+                let latency = completion.at - slot.arrival;
+                self.meter.completed(slot.op, bytes, latency, completion.at, &self.ssd);
+                if slot.op == Op::Write {
+                    self.meter.wrote(slot.stream, bytes, latency);
+                }
             } else {
                 self.meter.refused(completion.at);
             }
@@ -383,6 +451,14 @@ impl<'a> Replayer<'a> {
         }
         Ok(())
     }
+}
+
+/// Adds a range to the data of a FlashAlloc command, in the layout of [`Op::FlashAlloc`].
+fn put_range(data: &mut Vec<u8>, (lsn, sectors): (u64, u64)) {
+    data.extend(0_u32.to_le_bytes());
+    // What does not fit the field is no range of any device: the drive refuses it.
+    data.extend(u32::try_from(sectors).unwrap_or(0).to_le_bytes());
+    data.extend(lsn.to_le_bytes());
 }
 
 #[inline]

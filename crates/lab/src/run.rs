@@ -1,6 +1,10 @@
 //! One simulation from beginning to end, and the directory that it leaves.
 
 mod directory;
+pub mod tables;
+
+pub(crate) use directory::write_parquet;
+pub use directory::{Loaded, MANIFEST};
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -10,12 +14,12 @@ use nandle_ssd::Ssd;
 use crate::Error;
 use crate::config::{self, Drive};
 use crate::measure::summary::Integrity;
-use crate::measure::{Context, IoLog, Rows, Summary, summarise};
+use crate::measure::{Context, IoLog, Meter, Summary, summarise};
 use crate::oracle::{Mismatch, Oracle, UNIT};
 use crate::replay::{Progress, Replayer, Watch};
 use crate::resources;
 use crate::units::bytes;
-use crate::workload::{self, Asked};
+use crate::workload::{self, Asked, Traces};
 
 /// Memory that verification may take.
 const VERIFY_LIMIT: u64 = 16 << 30;
@@ -42,8 +46,10 @@ pub struct Run {
 pub struct Outcome {
     /// What it adds up to.
     pub summary: Summary,
-    /// Its time series.
-    pub rows: Rows,
+    /// Its time series and latencies; [`tables`] has them as Arrow tables.
+    pub meter: Meter,
+    /// The device that it ran on.
+    pub drive: Drive,
     /// The first sectors that were read wrong.
     pub mismatches: Vec<Mismatch>,
 }
@@ -54,15 +60,28 @@ impl Run {
     /// # Errors
     /// If the input makes no sense, results cannot be written, or the simulation fails.
     pub fn go(self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+        self.go_with(None, stop, progress)
+    }
+
+    /// The same, with traces that runs share.
+    ///
+    /// # Errors
+    /// As [`Run::go`].
+    pub fn go_with(
+        self,
+        traces: Option<&Traces>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, Error> {
         let Self { drive, asked, seed, verify, output, io_log } = self;
         if io_log && output.is_none() {
             return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
         }
-        let mut prepared = asked.prepare(&drive)?;
+        let mut prepared = asked.prepare_with(&drive, traces)?;
         let mut notes = std::mem::take(&mut prepared.notes);
         let mut phases = Vec::new();
         if let Some(trace) = &drive.config.precondition.age_with {
-            let ageing = workload::ageing(trace, &asked.trace, asked.fit, seed, &drive)?;
+            let ageing = workload::ageing(trace, &asked.trace, asked.fit, seed, &drive, traces)?;
             phases.extend(ageing.phases);
             notes.extend(ageing.notes);
         }
@@ -98,8 +117,9 @@ impl Run {
         };
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
-                "{} FlashAlloc commands were ignored: replay does not pass them to the drive",
-                replayer.trace.hints_ignored
+                "{} FlashAlloc commands were left out: scheme.streams = {} has no use for them",
+                replayer.trace.hints_ignored,
+                drive.config.scheme.streams.name()
             ));
         }
         let context = Context {
@@ -115,8 +135,14 @@ impl Run {
         };
         let summary = summarise(&replayer.ssd, &replayer.meter, context);
         if let Some(directory) = directory {
-            directory.write(&drive, &asked, prepared.file.as_deref(), &summary, &replayer.meter)?;
+            let own = Traces::default();
+            let file = match asked.file() {
+                Some(path) => Some((path, traces.unwrap_or(&own).hash(path)?)),
+                None => None,
+            };
+            directory.write(&drive, &asked, file, &summary, &replayer.meter)?;
+            crate::report::write_run(directory.path("").as_path())?;
         }
-        Ok(Outcome { summary, rows: replayer.meter.rows, mismatches })
+        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches })
     }
 }

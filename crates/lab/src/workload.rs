@@ -1,9 +1,12 @@
 //! What a device is asked to do: a trace file, a fio job file, a fitted trace or a named workload.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nandle_trace::synthetic::{self, Fitted, Phase, Replay, Target, Workload};
 use nandle_trace::{Options, Request, Source, fio};
+use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::address::{Address, Fit, Footprint};
@@ -52,8 +55,6 @@ pub struct Prepared {
     pub phases: Vec<(Phase, Address)>,
     /// What a reader of the results has to know.
     pub notes: Vec<String>,
-    /// The file it comes from, if it does.
-    pub file: Option<PathBuf>,
 }
 
 /// What the name of a workload turned out to be.
@@ -68,6 +69,14 @@ impl Asked {
     /// # Errors
     /// If there is no such workload, a file makes no sense, or options do not go together.
     pub fn prepare(&self, drive: &Drive) -> Result<Prepared, Error> {
+        self.prepare_with(drive, None)
+    }
+
+    /// The same, with traces that runs share.
+    ///
+    /// # Errors
+    /// As [`Asked::prepare`].
+    pub fn prepare_with(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Prepared, Error> {
         if self.time_scale.is_some_and(|s| !(s.is_finite() && s > 0.0 && s <= 1e9)) {
             return Err(Error::input(format!(
                 "--time-scale {}: expected a number above 0, such as 0.5 for twice as fast",
@@ -88,7 +97,7 @@ impl Asked {
                 self.needs_no_reading()?;
                 generated(workload, drive)
             }
-            Kind::Trace(path) => self.trace(&path, drive)?,
+            Kind::Trace(path) => self.trace(&path, drive, traces)?,
         };
         if let Some((last, _)) = prepared.phases.last_mut() {
             last.replay = self.replay(last.replay)?;
@@ -192,32 +201,38 @@ impl Asked {
         }
     }
 
-    fn trace(&self, path: &Path, drive: &Drive) -> Result<Prepared, Error> {
+    fn trace(&self, path: &Path, drive: &Drive, traces: Option<&Traces>) -> Result<Prepared, Error> {
         let piped = path.as_os_str() == "-";
         let limit = self.requests.unwrap_or(u64::MAX);
-        let mut notes = Vec::new();
-        let footprint = if piped {
-            None
-        } else {
-            let mut pass = nandle_trace::open(path, &self.trace)?;
-            let footprint = Footprint::of(&mut pass, limit)?;
-            notes.extend(pass.warnings());
-            let counts = pass.counts();
-            notes.extend(remarkable(&counts).map(|said| format!("trace: {said}")));
-            if footprint.requests == 0 {
-                return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
-            }
-            Some(footprint)
+        let decoded = match traces {
+            _ if piped => None,
+            Some(traces) => Some(traces.decoded(path, &self.trace, limit)?),
+            None => Some(Arc::new(Decoded::read(path, &self.trace, limit, 0)?)),
         };
+        let mut notes = decoded.as_ref().map_or_else(Vec::new, |d| d.notes.clone());
+        let footprint = decoded.as_ref().map(|d| &d.footprint);
         let (address, said) =
-            Address::fitted(&drive.config, drive.layout.logical_sectors, self.fit, footprint.as_ref())?;
+            Address::fitted(&drive.config, drive.layout.logical_sectors, self.fit, footprint)?;
         notes.extend(said);
-        let source = Capped { inner: Box::new(nandle_trace::open(path, &self.trace)?), left: limit };
-        let mut phase = Phase::new(Replay::Open { time_scale: 1.0 }, source);
-        phase.requests = footprint.map(|f| f.requests);
+        let count = footprint.map(|f| f.requests);
+        let replay = Replay::Open { time_scale: 1.0 };
+        let mut phase = match decoded.filter(|d| d.requests.len() as u64 == d.footprint.requests) {
+            Some(decoded) => Phase::new(replay, InMemory { decoded, at: 0 }),
+            None => {
+                let inner = Box::new(nandle_trace::open(path, &self.trace)?);
+                Phase::new(replay, Capped { inner, left: limit })
+            }
+        };
+        phase.requests = count;
         let name = path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
-        let file = (!piped).then(|| path.to_owned());
-        Ok(Prepared { name, phases: vec![(phase, address)], notes, file })
+        Ok(Prepared { name, phases: vec![(phase, address)], notes })
+    }
+
+    /// The file that the workload is read from, if it is one: a trace, a job file or a fitted trace.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        let path = Path::new(&self.workload);
+        path.is_file().then_some(path)
     }
 
     /// The workload's way of replaying with what was asked for put in.
@@ -312,7 +327,6 @@ fn generated(workload: Workload, drive: &Drive) -> Prepared {
         name: workload.name,
         phases: workload.phases.into_iter().map(|phase| (phase, address.clone())).collect(),
         notes: workload.notes,
-        file: None,
     }
 }
 
@@ -326,13 +340,14 @@ pub(crate) fn ageing(
     fit: Fit,
     seed: u64,
     drive: &Drive,
+    traces: Option<&Traces>,
 ) -> Result<Prepared, Error> {
     // How trace files are read says nothing about a workload that is generated.
     let path = Path::new(trace);
     let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
     let options = if generated { &Options::default() } else { options };
     let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
-    let mut prepared = asked.prepare(drive)?;
+    let mut prepared = asked.prepare_with(drive, traces)?;
     for (phase, _) in &mut prepared.phases {
         phase.replay = Replay::Closed { iodepth: DEFAULT_IODEPTH };
         (phase.delay_ns, phase.stop_after_ns) = (0, None);
@@ -340,6 +355,131 @@ pub(crate) fn ageing(
     prepared.notes = prepared.notes.into_iter().map(|note| format!("ageing: {note}")).collect();
     prepared.notes.push(format!("aged with {} before the measured part", prepared.name));
     Ok(prepared)
+}
+
+/// Most requests of one trace that are held in memory for several runs (2.5 GB).
+const MOST_HELD: u64 = 64 << 20;
+
+/// A trace that was read through once: what it touches, and its requests unless they are too many.
+#[derive(Debug)]
+struct Decoded {
+    footprint: Footprint,
+    notes: Vec<String>,
+    requests: Vec<Request>,
+}
+
+impl Decoded {
+    /// Reads a trace through, keeping at most `hold` requests: all of them, or none.
+    fn read(path: &Path, options: &Options, limit: u64, hold: u64) -> Result<Self, Error> {
+        let mut pass = nandle_trace::open(path, options)?;
+        let mut tee = Tee { inner: &mut pass, kept: Vec::new(), hold };
+        let footprint = Footprint::of(&mut tee, limit)?;
+        let requests = tee.kept;
+        if footprint.requests == 0 {
+            return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
+        }
+        let mut notes = pass.warnings();
+        notes.extend(remarkable(&pass.counts()).map(|said| format!("trace: {said}")));
+        Ok(Self { footprint, notes, requests })
+    }
+}
+
+/// Passes requests on and keeps a copy, as long as there are not too many.
+struct Tee<'a> {
+    inner: &'a mut nandle_trace::Trace,
+    kept: Vec<Request>,
+    hold: u64,
+}
+
+impl Source for Tee<'_> {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        let before = out.len();
+        self.inner.fill(out, max)?;
+        if self.hold > 0 {
+            self.kept.extend_from_slice(&out[before..]);
+            if self.kept.len() as u64 > self.hold {
+                (self.kept, self.hold) = (Vec::new(), 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Requests of a trace that several runs share.
+struct InMemory {
+    decoded: Arc<Decoded>,
+    at: usize,
+}
+
+impl Source for InMemory {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        let end = self.decoded.requests.len().min(self.at.saturating_add(max));
+        out.extend_from_slice(&self.decoded.requests[self.at..end]);
+        self.at = end;
+        Ok(())
+    }
+}
+
+/// Hash (SHA-256, hexadecimal) and length of a file.
+pub type FileHash = (String, u64);
+
+/// Traces that several runs share: each is decoded and hashed once, by the run that needs it first.
+#[derive(Debug, Default)]
+pub struct Traces {
+    decoded: Mutex<HashMap<String, Arc<Mutex<Option<Arc<Decoded>>>>>>,
+    hashes: Mutex<HashMap<PathBuf, FileHash>>,
+}
+
+impl Traces {
+    fn decoded(&self, path: &Path, options: &Options, limit: u64) -> Result<Arc<Decoded>, Error> {
+        let key = format!("{path:?} {options:?} {limit}");
+        let mut all = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = Arc::clone(all.entry(key).or_default());
+        drop(all);
+        let mut entry = entry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*entry {
+            return Ok(Arc::clone(known));
+        }
+        let decoded = Arc::new(Decoded::read(path, options, limit, MOST_HELD)?);
+        *entry = Some(Arc::clone(&decoded));
+        Ok(decoded)
+    }
+
+    /// Hash and length of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn hash(&self, path: &Path) -> Result<FileHash, Error> {
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = hashes.get(path) {
+            return Ok(known.clone());
+        }
+        let hash = sha256(path).map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+        hashes.insert(path.to_owned(), hash.clone());
+        Ok(hash)
+    }
+}
+
+/// Hash of a file, hexadecimal, and its length.
+pub(crate) fn sha256(path: &Path) -> std::io::Result<FileHash> {
+    use std::io::Read;
+    let mut file = std::fs::File::open(path)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&buffer[..n]);
+        bytes += n as u64;
+    }
+    Ok((hex(&hash.finalize()), bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A source cut off after some requests.

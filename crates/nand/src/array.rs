@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
+
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
-use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn};
+use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn};
 
 /// Whether a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(crate) struct BlockState {
     /// An erase that waits for them.
     pub erase: u32,
     pub condition: BlockCondition,
+    /// A program failed in it: the next erase will too.
+    pub doomed: bool,
 }
 
 /// Pages, blocks and their contents.
@@ -49,9 +53,14 @@ pub struct Array {
     data: Vec<Option<Box<[u8]>>>,
     /// Contents of system pages (translation pages, log pages).
     notes: BTreeMap<u32, Arc<[u8]>>,
+    /// Pages written a second time after a failed program: the sequence number of the first attempt,
+    /// kept beside their own.
+    pub(crate) versions: BTreeMap<u32, u64>,
+    /// Sectors (by their place in the page) that the flash cannot return any more.
+    lost: BTreeMap<u32, u64>,
     pub(crate) next_seq: u64,
     /// What has changed on flash, if someone wants to know.
-    pub(crate) changes: Option<Vec<crate::Change>>,
+    pub(crate) changes: Option<Vec<Change>>,
 }
 
 impl Array {
@@ -73,6 +82,7 @@ impl Array {
                     holds: 0,
                     erase: NONE,
                     condition: BlockCondition::Good,
+                    doomed: false,
                 };
                 slots
             ],
@@ -81,6 +91,8 @@ impl Array {
             geometry,
             cell,
             notes: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            lost: BTreeMap::new(),
             next_seq: 1,
             changes: None,
         }
@@ -123,6 +135,14 @@ impl Array {
     pub fn seq(&self, ppn: Ppn) -> u64 {
         self.blocks[self.geometry.block_of(ppn).0 as usize].first_seq + u64::from(self.seq[self.index(ppn)])
     }
+    /// The place of the page's contents among everything that was written: its sequence number, or
+    /// that of the first attempt if the program had to be repeated elsewhere.
+    pub fn version(&self, ppn: Ppn) -> u64 {
+        match self.versions.get(&ppn.0) {
+            Some(&version) => version,
+            None => self.seq(ppn),
+        }
+    }
     /// The sequence number of the first page programmed in `block` since its erase.
     pub fn seq_of_block(&self, block: Block) -> u64 {
         self.blocks[block.0 as usize].first_seq
@@ -155,7 +175,51 @@ impl Array {
     /// Marks `block` as bad (from the factory, or after a failed erase).
     pub fn set_bad(&mut self, block: Block) {
         self.blocks[block.0 as usize].condition = BlockCondition::Bad;
-        self.note_change(crate::Change::Block(block));
+        self.note_change(Change::Block(block));
+    }
+    /// Whether a program failed in `block`, so that its next erase will make it bad.
+    #[inline]
+    pub fn is_doomed(&self, block: Block) -> bool {
+        self.blocks[block.0 as usize].doomed
+    }
+    /// The program of `ppn` failed: the page holds nothing, and its block is not to be relied on.
+    pub(crate) fn spoil(&mut self, ppn: Ppn) {
+        let index = self.index(ppn);
+        self.oob.tear(index);
+        self.notes.remove(&ppn.0);
+        self.versions.remove(&ppn.0);
+        self.lost.remove(&ppn.0);
+        let block = self.geometry.block_of(ppn);
+        self.blocks[block.0 as usize].doomed = true;
+        self.note_change(Change::Page(ppn));
+        self.note_change(Change::Block(block));
+    }
+    /// The sectors of `ppn`, by their place in the page, that cannot be read any more.
+    #[inline]
+    pub fn lost(&self, ppn: Ppn) -> u64 {
+        if self.lost.is_empty() { 0 } else { self.lost.get(&ppn.0).copied().unwrap_or(0) }
+    }
+    /// Whether any page has sectors that cannot be read.
+    #[inline]
+    pub fn any_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+    /// The sectors of `ppn` in `mask`, by their place in the page, cannot be read from now on.
+    pub fn lose(&mut self, ppn: Ppn, mask: u64) {
+        if mask != 0 {
+            *self.lost.entry(ppn.0).or_insert(0) |= mask;
+        }
+    }
+    /// Everything that page `from` holds is to be what page `to` holds, under the same version.
+    pub(crate) fn repeat(&mut self, from: Ppn, to: Ppn) {
+        if self.page_use(from) == PageUse::Data {
+            self.copy(from, 0, to, 0, self.geometry.sectors_per_page());
+        }
+        if let Some(note) = self.note(from).cloned() {
+            self.set_note(to, note);
+        }
+        let version = self.version(from);
+        self.versions.insert(to.0, version);
     }
     /// The type of `ppn`.
     #[inline]
@@ -207,7 +271,7 @@ impl Array {
         let state = &mut self.blocks[block.0 as usize];
         state.condition = BlockCondition::Good;
         state.erases += 1;
-        self.note_change(crate::Change::Block(block));
+        self.note_change(Change::Erased(block));
     }
 
     pub(crate) fn wipe(&mut self, block: Block) {
@@ -219,13 +283,11 @@ impl Array {
             *data = None;
         }
         self.blocks[block.0 as usize].done = [0; 4];
-        if !self.notes.is_empty() {
-            let first = self.geometry.ppn(block, 0).0;
-            let last = first + self.geometry.pages_per_block;
-            while let Some((&ppn, _)) = self.notes.range(first..last).next() {
-                self.notes.remove(&ppn);
-            }
-        }
+        let first = self.geometry.ppn(block, 0).0;
+        let pages = first..first + self.geometry.pages_per_block;
+        clear(&mut self.notes, pages.clone());
+        clear(&mut self.versions, pages.clone());
+        clear(&mut self.lost, pages);
     }
 
     /// Makes a page as if it had never been ordered; its order number is returned to the block.
@@ -233,6 +295,8 @@ impl Array {
         let index = self.index(ppn);
         self.oob.clear(index);
         self.notes.remove(&ppn.0);
+        self.versions.remove(&ppn.0);
+        self.lost.remove(&ppn.0);
         let kind = self.page_type(ppn);
         let block = self.geometry.block_of(ppn);
         self.blocks[block.0 as usize].done[kind] -= 1;
@@ -258,11 +322,15 @@ impl Array {
         }
     }
 
-    /// Copies the contents of `n` sectors from one page to another.
+    /// Copies the contents of `n` sectors from one page to another; what cannot be read stays unreadable.
     pub fn copy(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {
         if self.unit != 0 {
             let bytes = self.sectors(from, from_at, n).to_vec();
             self.fill(to, to_at, &bytes);
+        }
+        if self.any_lost() {
+            let gone = self.lost(from) >> from_at & (u64::MAX >> (64 - n));
+            self.lose(to, gone << to_at);
         }
     }
 
@@ -292,9 +360,18 @@ impl Array {
         self.oob.has_lists()
     }
 
-    /// The raw out-of-band word of a page: a cheap read that brings its cache line near.
+    /// Brings what is known of a page and its block into the processor's cache.
     #[inline]
-    pub fn peek(&self, ppn: Ppn) -> u64 {
-        self.oob.word(self.index(ppn))
+    pub fn prefetch(&self, ppn: Ppn) {
+        self.oob.prefetch(self.index(ppn));
+        prefetch_index(&self.blocks, self.geometry.block_of(ppn).0 as usize);
+    }
+}
+
+fn clear<T>(of: &mut BTreeMap<u32, T>, pages: std::ops::Range<u32>) {
+    if !of.is_empty() {
+        while let Some((&ppn, _)) = of.range(pages.clone()).next() {
+            of.remove(&ppn);
+        }
     }
 }

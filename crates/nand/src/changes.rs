@@ -9,9 +9,11 @@ use crate::{Array, Block, BlockCondition, Oob, Ppn};
 /// Something is different on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A page was programmed, or torn by a power cut.
+    /// A page was programmed or torn, or sectors of it can no longer be read.
     Page(Ppn),
-    /// A block was erased, or its condition changed.
+    /// A block was erased.
+    Erased(Block),
+    /// A block's condition changed; its pages are where they were.
     Block(Block),
 }
 
@@ -50,10 +52,11 @@ impl Array {
         self.next_seq
     }
 
-    /// Lays down a block without pages: how often it was erased, and its condition.
-    pub fn restore_block(&mut self, block: Block, erases: u32, condition: BlockCondition) {
+    /// Lays down a block without pages: how often it was erased, its condition, and whether a program
+    /// failed in it.
+    pub fn restore_block(&mut self, block: Block, erases: u32, condition: BlockCondition, doomed: bool) {
         let state = &mut self.blocks[block.0 as usize];
-        (state.erases, state.condition) = (erases, condition);
+        (state.erases, state.condition, state.doomed) = (erases, condition, doomed);
     }
 
     /// Sequence numbers up to and including `seq` have been used.
@@ -61,12 +64,17 @@ impl Array {
         self.next_seq = self.next_seq.max(seq + 1);
     }
 
-    /// Lays down a page that was programmed with sequence number `seq`, or (without `oob`) one that
-    /// was torn. The pages of a block come in the order of their programs.
+    /// Lays down a page that was programmed with sequence number `seq` and holds version `version`, or
+    /// (without `oob`) one that was torn. The pages of a block come in the order of their programs.
     ///
     /// # Errors
     /// If flash could not hold it after those before it.
-    pub fn restore_page(&mut self, ppn: Ppn, seq: u64, oob: Option<&Oob<'_>>) -> Result<(), NotFlash> {
+    pub fn restore_page(
+        &mut self,
+        ppn: Ppn,
+        (seq, version): (u64, u64),
+        oob: Option<&Oob<'_>>,
+    ) -> Result<(), NotFlash> {
         let (block, page) = (self.geometry.block_of(ppn), self.geometry.page_of(ppn));
         let (index, kind) = (self.index(ppn), self.cell.page_type(page));
         let not_flash = NotFlash { block: block.0 & ((1 << self.geometry.block_bits()) - 1), page };
@@ -82,7 +90,12 @@ impl Array {
         state.done[kind] += 1;
         self.restore_seq(seq);
         match oob {
-            Some(oob) => self.oob.set(index, oob),
+            Some(oob) => {
+                self.oob.set(index, oob);
+                if version != seq {
+                    self.versions.insert(ppn.0, version);
+                }
+            }
             None => self.oob.tear(index),
         }
         Ok(())
@@ -117,14 +130,14 @@ mod tests {
         let (first, second, third) = (ppn(1, 0), ppn(1, 1), ppn(1, 3));
         let oob =
             Oob { kind: PageUse::Data, stream: 3, extents: Extents::Home { lpn: 7, start: 0, len: 1 } };
-        array.restore_block(Block(1), 9, BlockCondition::Good);
-        array.restore_page(first, 20, Some(&oob)).expect("in order");
-        array.restore_page(second, 25, None).expect("in order");
-        assert_eq!((array.oob(first), array.seq(first)), (oob, 20));
+        array.restore_block(Block(1), 9, BlockCondition::Good, false);
+        array.restore_page(first, (20, 4), Some(&oob)).expect("in order");
+        array.restore_page(second, (25, 25), None).expect("in order");
+        assert_eq!((array.oob(first), array.seq(first), array.version(first)), (oob, 20, 4));
         assert_eq!((array.page_use(second), array.seq(second)), (PageUse::Torn, 25));
         assert_eq!((array.next_seq(), array.erases(Block(1))), (26, 9));
-        assert_eq!(array.restore_page(third, 30, Some(&oob)), Err(NotFlash { block: 1, page: 3 }));
-        assert_eq!(array.restore_page(first, 31, Some(&oob)), Err(NotFlash { block: 1, page: 0 }));
+        assert_eq!(array.restore_page(third, (30, 30), Some(&oob)), Err(NotFlash { block: 1, page: 3 }));
+        assert_eq!(array.restore_page(first, (31, 31), Some(&oob)), Err(NotFlash { block: 1, page: 0 }));
     }
 
     #[test]
@@ -136,7 +149,7 @@ mod tests {
         array.set_bad(Block(2));
         let mut changes = vec![];
         array.take_changes(&mut changes);
-        assert_eq!(changes, [Change::Block(Block(1)), Change::Block(Block(2))]);
+        assert_eq!(changes, [Change::Erased(Block(1)), Change::Block(Block(2))]);
         array.take_changes(&mut changes);
         assert_eq!(changes.len(), 2);
     }

@@ -12,6 +12,7 @@
 mod array;
 mod cell;
 mod changes;
+mod fault;
 mod geometry;
 mod oob;
 mod op;
@@ -22,6 +23,7 @@ mod timing;
 pub use array::{Array, BlockCondition};
 pub use changes::{Change, NotFlash};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
+pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};

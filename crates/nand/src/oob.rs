@@ -1,5 +1,7 @@
 //! The out-of-band area: what a physical page says of itself, and the only reverse map there is.
 
+use prefetch_index::prefetch_index;
+
 use crate::Ppn;
 
 /// What a physical page is used for.
@@ -16,8 +18,10 @@ pub enum PageUse {
     Meta = 3,
     /// Nothing: programmed to close a gap.
     Padding = 4,
-    /// A program was cut off by a power loss: unreadable.
+    /// A program failed or was cut off by a power loss: unreadable.
     Torn = 5,
+    /// A part of a checkpoint of the map.
+    Checkpoint = 6,
 }
 
 impl PageUse {
@@ -28,6 +32,7 @@ impl PageUse {
             2 => Self::Map,
             3 => Self::Meta,
             4 => Self::Padding,
+            6 => Self::Checkpoint,
             _ => Self::Torn,
         }
     }
@@ -155,8 +160,8 @@ impl OobStore {
     }
     /// Brings the word near before it is needed.
     #[inline]
-    pub fn word(&self, index: usize) -> u64 {
-        self.words[index]
+    pub fn prefetch(&self, index: usize) {
+        prefetch_index(&self.words, index);
     }
 }
 

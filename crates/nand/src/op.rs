@@ -52,7 +52,8 @@ pub struct Done {
     pub ppn: crate::Ppn,
     /// When a die first worked on it.
     pub started: crate::Time,
-    /// The flash reports failure: the block is worn out (erases only).
+    /// The flash reports failure. An erase: the block is bad now. A program: nothing was stored, and
+    /// the operation is not over: it goes on with [`Nand::reissue`](crate::Nand::reissue).
     pub failed: bool,
 }
 
@@ -84,4 +85,6 @@ pub(crate) struct Op {
     pub background: bool,
     pub begun: bool,
     pub copyback: bool,
+    /// Ordered and not yet done.
+    pub pending: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::op::{Kind, NONE};
 use crate::schedule::{Nand, Phase};
-use crate::{Array, Block, BlockCondition, PageUse, Ppn};
+use crate::{Array, Block, BlockCondition, Change, PageUse, Ppn};
 
 /// The flash without power: only what was programmed.
 #[derive(Clone, Debug)]
@@ -10,12 +10,15 @@ pub struct Silicon(pub Array);
 
 impl Nand {
     /// Cuts the power now. Operations that had not reached the array leave no trace; a running
-    /// program leaves its page torn, a running erase leaves its block undefined.
-    pub fn cut_power(mut self) -> Silicon {
+    /// program leaves its page torn (with paired pages, also the lower pages of its word line), a
+    /// running erase leaves its block undefined. If `protected`, capacitors see what runs in the array
+    /// to its end.
+    pub fn cut_power(mut self, protected: bool) -> Silicon {
         let mut in_array = vec![];
         for die in &self.dies {
             let suspended = die.suspended.as_ref().map(|s| s.op);
-            let running = (die.phase == Phase::Array && die.op != NONE).then_some(die.op);
+            let reached = die.phase == Phase::Array && die.array_start <= self.now();
+            let running = (reached && die.op != NONE).then_some(die.op);
             for mut op in suspended.into_iter().chain(running) {
                 while op != NONE {
                     in_array.push(op);
@@ -34,9 +37,13 @@ impl Nand {
             for &op in chain.iter().rev() {
                 let ppn = Ppn(self.ops[op as usize].ppn);
                 if in_array.contains(&op) {
-                    let index = self.array.index(ppn);
-                    self.array.oob.tear(index);
-                    self.array.note_change(crate::Change::Page(ppn));
+                    if !protected {
+                        self.array.tear(ppn);
+                        if self.paired_pages {
+                            self.array.tear_lower_pages(ppn);
+                        }
+                    }
+                    self.array.note_change(Change::Page(ppn));
                 } else {
                     self.array.unprogram(ppn);
                 }
@@ -48,7 +55,11 @@ impl Nand {
             let op = &self.ops[op as usize];
             if op.kind == Kind::Erase {
                 let block = self.array.geometry.block_of(Ppn(op.ppn));
-                self.array.undefine(block);
+                if protected {
+                    self.array.erase(block);
+                } else {
+                    self.array.interrupt_erase(block);
+                }
             }
         }
         Silicon(self.array)
@@ -56,17 +67,35 @@ impl Nand {
 }
 
 impl Array {
+    /// Leaves `ppn` as an interrupted program does.
+    fn tear(&mut self, ppn: Ppn) {
+        let index = self.index(ppn);
+        self.oob.tear(index);
+        self.note_change(Change::Page(ppn));
+    }
+
+    /// The cells of `ppn` hold the lower pages of its word line as well.
+    fn tear_lower_pages(&mut self, ppn: Ppn) {
+        let (page, kind) = (self.geometry.page_of(ppn), self.page_type(ppn) as u32);
+        let block = self.geometry.block_of(ppn);
+        for lower in page - kind..page {
+            let lower = self.geometry.ppn(block, lower);
+            if self.page_use(lower) != PageUse::Erased {
+                self.tear(lower);
+            }
+        }
+    }
+
     /// Leaves `block` as an interrupted erase does: nothing in it can be trusted.
-    fn undefine(&mut self, block: Block) {
+    pub fn interrupt_erase(&mut self, block: Block) {
         let pages = self.geometry.pages_per_block;
         for page in 0..pages {
             let ppn = self.geometry.ppn(block, page);
             if self.page_use(ppn) != PageUse::Erased {
-                let index = self.index(ppn);
-                self.oob.tear(index);
+                self.tear(ppn);
             }
         }
         self.blocks[block.0 as usize].condition = BlockCondition::Undefined;
-        self.note_change(crate::Change::Block(block));
+        self.note_change(Change::Block(block));
     }
 }

@@ -10,10 +10,11 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::{
-    Array, Block, BlockCondition, Cause, Cell, CellKind, Done, Geometry, Kind, Oob, OpId, PageUse, Ppn,
-    ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+    Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind, Oob,
+    OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -29,6 +30,8 @@ pub struct NandConfig {
     pub endurance: u32,
     /// How long everything takes.
     pub timing: Timing,
+    /// An interrupted program of an upper page destroys the lower pages of its word line too.
+    pub paired_pages: bool,
 }
 
 /// What a die is doing.
@@ -57,6 +60,8 @@ pub(crate) struct Die {
     pub phase: Phase,
     /// Invalidates an array timer after a suspension.
     timer: u32,
+    /// When the array begins and ends; before that, in phase `Array`, what precedes it is on the channel.
+    pub array_start: u64,
     array_end: u64,
     queue: [List; 4],
     pub suspended: Option<Suspended>,
@@ -75,8 +80,9 @@ struct List {
 
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// The die that it serves.
+    /// The die to be told when the transfer is over.
     die: Option<u32>,
+    free_at: Time,
     waiting: std::collections::VecDeque<(u32, u64)>,
     busy_ns: u64,
 }
@@ -116,6 +122,8 @@ pub struct Nand {
     in_flight: u32,
     counters: Counters,
     transfer_page: u64,
+    pub(crate) paired_pages: bool,
+    faults: Option<Box<Faults>>,
 }
 
 impl Nand {
@@ -139,6 +147,7 @@ impl Nand {
             member: NONE,
             phase: Phase::Idle,
             timer: 0,
+            array_start: 0,
             array_end: 0,
             queue: [List { head: NONE, tail: NONE }; 4],
             suspended: None,
@@ -149,6 +158,8 @@ impl Nand {
         };
         Self {
             transfer_page: config.timing.transfer(g, g.sectors_per_page()),
+            paired_pages: config.paired_pages,
+            faults: None,
             dies: (0..g.dies()).map(die).collect(),
             channels: vec![Channel::default(); g.channels as usize],
             array,
@@ -166,6 +177,11 @@ impl Nand {
             in_flight: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`.
+    pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
+        self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
     }
 
     /// What the flash holds.
@@ -200,6 +216,13 @@ impl Nand {
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
+    /// The clock and the counters go on from where they were before a power cut.
+    pub fn carry_over(&mut self, now: Time, counters: Counters, (dies, channels): &(Vec<u64>, Vec<u64>)) {
+        self.now = now;
+        self.counters = counters;
+        self.dies.iter_mut().zip(dies).for_each(|(die, &busy)| die.busy_ns = busy);
+        self.channels.iter_mut().zip(channels).for_each(|(channel, &busy)| channel.busy_ns = busy);
+    }
     /// Operations ordered and not yet done.
     #[inline]
     pub fn in_flight(&self) -> u32 {
@@ -225,6 +248,11 @@ impl Nand {
             op = self.ops[op as usize].chain;
         }
         None
+    }
+    /// All programs on order or running, in no particular order.
+    pub fn pending_programs(&self) -> impl Iterator<Item = OpId> + '_ {
+        let pending = |(_, op): &(usize, &Op)| op.pending && op.kind == Kind::Program;
+        self.ops.iter().enumerate().filter(pending).map(|(slot, _)| OpId(slot as u32))
     }
     /// Whether programs of `block` are on order or running.
     #[inline]
@@ -252,6 +280,7 @@ impl Nand {
             background,
             begun: false,
             copyback: false,
+            pending: true,
         };
         let die = self.geometry().die_of_plane(plane);
         self.dies[die as usize].load += 1;
@@ -322,6 +351,17 @@ impl Nand {
         for before in after {
             self.wait_for(op, before.0);
         }
+        if let Some(faults) = &mut self.faults
+            && self.array.page_use(ppn) == PageUse::Data
+            && faults.reads.draw(&mut faults.stream)
+        {
+            // Decided here, as everything else: what is copied from the page is lost as well.
+            let all = self.array.geometry.full_mask();
+            self.array.lose(ppn, all);
+            if self.program_of(ppn).is_none() {
+                self.array.note_change(Change::Page(ppn));
+            }
+        }
         let kind = self.array.page_type(ppn);
         self.counters.reads[cause as usize][kind] += 1;
         self.release_wait(op);
@@ -344,6 +384,19 @@ impl Nand {
         self.array.program(ppn, oob);
         let transfer = self.transfer_page;
         let op = self.new_op(ppn, Kind::Program, cause, background, transfer);
+        self.chain(op, ppn);
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        let kind = self.array.page_type(ppn);
+        self.counters.programs[cause as usize][kind] += 1;
+        self.release_wait(op);
+        OpId(op)
+    }
+
+    /// Queues a program behind the others of its block.
+    #[inline]
+    fn chain(&mut self, op: u32, ppn: Ppn) {
         let block = self.geometry().block_of(ppn).0 as usize;
         let tail = self.array.blocks[block].chain_tail;
         if tail == NONE {
@@ -355,13 +408,53 @@ impl Nand {
             }
         }
         self.array.blocks[block].chain_tail = op;
-        for before in after {
-            self.wait_for(op, before.0);
-        }
-        let kind = self.array.page_type(ppn);
+    }
+
+    /// A program that failed goes on as a program of page `to`, with the same contents and version.
+    /// Whatever waits for it goes on waiting. From now on the array shows `to` as programmed and the
+    /// page where it failed as torn.
+    ///
+    /// # Panics
+    /// If flash cannot do it: see [`Array::program`].
+    pub fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
+        let slot = &mut self.ops[op.0 as usize];
+        let (from, cause) = (Ppn(slot.ppn), slot.cause);
+        debug_assert!(slot.pending && slot.kind == Kind::Program);
+        let oob = self.array.oob(from);
+        let list = match oob.extents {
+            Extents::Home { .. } => Vec::new(),
+            Extents::List(list) => list.to_vec(),
+        };
+        // Not borrowed from the store that is about to be written.
+        let extents = match oob.extents {
+            Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
+            Extents::List(_) => Extents::List(&list),
+        };
+        let oob = Oob { kind: oob.kind, stream, extents };
+        self.array.program(to, &oob);
+        self.array.repeat(from, to);
+        self.array.spoil(from);
+        let plane = self.geometry().plane_of(self.geometry().block_of(to));
+        let slot = &mut self.ops[op.0 as usize];
+        (slot.ppn, slot.plane, slot.waits, slot.begun, slot.copyback) = (to.0, plane, 1, false, false);
+        (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
+        let die = self.geometry().die_of_plane(plane);
+        self.dies[die as usize].load += 1;
+        self.chain(op.0, to);
+        let kind = self.array.page_type(to);
         self.counters.programs[cause as usize][kind] += 1;
-        self.release_wait(op);
-        OpId(op)
+        self.release_wait(op.0);
+    }
+
+    /// A program that failed is given up: it is over, and what it was to store is lost.
+    pub fn abandon(&mut self, op: OpId) {
+        let ppn = Ppn(self.ops[op.0 as usize].ppn);
+        self.array.lose(ppn, self.array.geometry.full_mask());
+        let block = self.array.geometry.block_of(ppn);
+        self.array.blocks[block.0 as usize].doomed = true;
+        self.array.note_change(Change::Page(ppn));
+        self.array.note_change(Change::Block(block));
+        self.let_go(op.0);
     }
 
     /// A read and the program that waits for it copy a page within a plane: with `copyback` set,
@@ -435,7 +528,14 @@ impl Nand {
     }
 
     /// Starts whatever can start now. Call after each batch of orders.
+    #[inline]
     pub fn settle(&mut self) {
+        if !self.dirty.is_empty() {
+            self.start_what_can();
+        }
+    }
+
+    fn start_what_can(&mut self) {
         while let Some(die) = self.dirty.pop() {
             self.dies[die as usize].dirty = false;
             if self.dies[die as usize].phase == Phase::Idle {
@@ -589,9 +689,13 @@ impl Nand {
     }
 
     fn start_array(&mut self, die_number: u32, duration: u64) {
+        self.start_array_at(die_number, self.now, duration);
+    }
+
+    fn start_array_at(&mut self, die_number: u32, start: Time, duration: u64) {
         let die = &mut self.dies[die_number as usize];
         die.phase = Phase::Array;
-        die.array_end = self.now + duration;
+        (die.array_start, die.array_end) = (start, start + duration);
         die.busy_ns += duration;
         die.timer = die.timer.wrapping_add(1);
         self.heap.push(Reverse((die.array_end, die_number, die.timer)));
@@ -600,19 +704,37 @@ impl Nand {
     fn want_channel(&mut self, die_number: u32, duration: u64) {
         let number = self.dies[die_number as usize].channel;
         let channel = &mut self.channels[number as usize];
-        if channel.die.is_none() {
-            self.grant(number, die_number, duration);
-        } else {
-            channel.waiting.push_back((die_number, duration));
+        if channel.waiting.is_empty() && channel.die.is_none() {
+            if channel.free_at <= self.now {
+                return self.grant(number, die_number, duration);
+            }
+            // Nobody had to be told when this transfer is over; now somebody has.
+            self.heap.push(Reverse((channel.free_at, self.dies.len() as u32 + number, 0)));
         }
+        channel.waiting.push_back((die_number, duration));
     }
 
     fn grant(&mut self, number: u32, die_number: u32, duration: u64) {
+        let free_at = self.now + duration;
+        let die = &mut self.dies[die_number as usize];
+        die.busy_ns += duration;
         let channel = &mut self.channels[number as usize];
-        channel.die = Some(die_number);
+        channel.free_at = free_at;
         channel.busy_ns += duration;
-        self.dies[die_number as usize].busy_ns += duration;
-        self.heap.push(Reverse((self.now + duration, self.dies.len() as u32 + number, 0)));
+        let waited_for = !channel.waiting.is_empty();
+        // What follows a command or the last transfer in is certain, unless it can be suspended: one
+        // event is enough for both.
+        let last = die.phase == Phase::Command
+            || die.phase == Phase::TransferIn && self.ops[die.member as usize].group == NONE;
+        let at_once = last && self.timing.suspend == Suspend::None;
+        channel.die = (!at_once).then_some(die_number);
+        if at_once {
+            let op = die.op;
+            self.start_array_at(die_number, free_at, self.array_time(op));
+        }
+        if waited_for || !at_once {
+            self.heap.push(Reverse((free_at, self.dies.len() as u32 + number, 0)));
+        }
     }
 
     fn try_suspend(&mut self, die_number: u32) {
@@ -675,10 +797,11 @@ impl Nand {
 
     fn transfer_done(&mut self, number: u32) {
         let channel = &mut self.channels[number as usize];
-        let die_number = channel.die.take().expect("a transfer was under way");
+        let told = channel.die.take();
         if let Some((next, duration)) = channel.waiting.pop_front() {
             self.grant(number, next, duration);
         }
+        let Some(die_number) = told else { return };
         let die = &mut self.dies[die_number as usize];
         let member = die.member;
         let next = self.ops[member as usize].group;
@@ -743,8 +866,7 @@ impl Nand {
     fn finish(&mut self, op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
-        let (die, mut edge, holds, mut more) =
-            (slot.plane / self.array.geometry.planes_per_die, slot.dependents, slot.holds, slot.more_holds);
+        let die = slot.plane / self.array.geometry.planes_per_die;
         let block = self.geometry().block_of(ppn);
         let mut failed = false;
         match kind {
@@ -757,17 +879,37 @@ impl Nand {
                 if follower == NONE {
                     state.chain_tail = NONE;
                 }
-                self.array.note_change(crate::Change::Page(ppn));
+                if let Some(faults) = &mut self.faults {
+                    failed = faults.programs.draw(&mut faults.stream);
+                }
+                if !failed {
+                    self.array.note_change(Change::Page(ppn));
+                }
             }
             Kind::Erase => {
                 self.array.blocks[block.0 as usize].erase = NONE;
                 self.array.erase(block);
-                failed = self.array.erases(block) >= self.endurance;
+                failed = self.array.erases(block) >= self.endurance || self.array.is_doomed(block);
+                if let Some(faults) = &mut self.faults {
+                    failed |= faults.erases.draw(&mut faults.stream);
+                }
                 if failed {
                     self.array.set_bad(block);
                 }
             }
         }
+        self.dies[die as usize].load -= 1;
+        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
+        if kind != Kind::Program || !failed {
+            self.let_go(op);
+        }
+    }
+
+    /// The operation is over: what waits for it may go on, and its slot is free.
+    fn let_go(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.pending = false;
+        let (mut edge, holds, mut more) = (slot.dependents, slot.holds, slot.more_holds);
         while edge != NONE {
             let (waiter, next) = self.edges[edge as usize];
             self.edges[edge as usize].1 = self.free_edge;
@@ -785,11 +927,9 @@ impl Nand {
             self.release_hold(held);
             more = next;
         }
-        self.dies[die as usize].load -= 1;
         self.in_flight -= 1;
         self.ops[op as usize].next = self.free;
         self.free = op;
-        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
     }
 
     fn release_hold(&mut self, block: u32) {

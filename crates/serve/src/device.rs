@@ -59,6 +59,8 @@ pub enum Fault {
     ReadOnly,
     /// The drive does not know the command.
     Unsupported,
+    /// The flash cannot return some of the sectors.
+    Media,
     /// The image file cannot be written: nothing can be promised any more.
     Image,
     /// The server is shutting down.

@@ -29,6 +29,9 @@ const PATIENCE: u64 = 1 << 28;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
 
+/// Memory that a drive may take before its first request.
+const MOST_FILLED: u64 = 16 << 30;
+
 /// When answers are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
@@ -147,6 +150,22 @@ impl Driver {
                 "precondition.age_with is not carried out when serving: expected a device without it \
                  (precondition.used and precondition.valid are possible)",
             ));
+        }
+        if config.recovery.plp && image.is_some() {
+            return Err(Error::input(
+                "recovery.plp = true: when the process is killed no capacitor empties its buffer; expected false \
+                 with an image",
+            ));
+        }
+        let filled = (config.precondition.used * config.geometry.raw_bytes() as f64) as u64;
+        if filled > MOST_FILLED {
+            return Err(Error::input(format!(
+                "precondition.used = {}: {} of contents would be kept in memory; expected at most {}, or a smaller \
+                 device",
+                config.precondition.used,
+                nandle_lab::units::bytes(filled),
+                nandle_lab::units::bytes(MOST_FILLED)
+            )));
         }
         let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
         let (mut ssd, mut image) = match image {
@@ -530,13 +549,14 @@ impl Driver {
     }
 
     fn completed(&mut self, completion: Completion) -> Result<(), Error> {
-        let Completion { id, at, status, data } = completion;
+        let Completion { id, at, status, data, .. } = completion;
         let Some(task) = self.tasks.get_mut(&id) else { return Ok(()) };
         let since = std::mem::replace(&mut task.since, Time::MAX);
         let fault = match status {
             Status::Ok => None,
             Status::OutOfRange => Some(Fault::OutOfRange),
             Status::ReadOnly => Some(Fault::ReadOnly),
+            Status::MediaError => Some(Fault::Media),
             _ => Some(Fault::Unsupported),
         };
         if fault.is_none() {

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use nandle_nand::{Block, Geometry, Ppn};
+use prefetch_index::prefetch_index;
 
 use crate::extra::Extra;
 
@@ -320,6 +321,12 @@ impl Blocks {
         (word, 1 << (page % 64))
     }
 
+    /// Brings what is known of a page and its block into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, ppn: Ppn) {
+        prefetch_index(&self.live, self.bit(ppn).0);
+        prefetch_index(&self.info, self.geometry.block_of(ppn).0 as usize);
+    }
     /// Whether `ppn` holds live data.
     #[inline]
     pub fn is_live(&self, ppn: Ppn) -> bool {

@@ -1,6 +1,6 @@
 //! What a device is: every setting, its unit, its default and its range.
 
-use nandle_nand::{CellKind, Geometry, NandConfig, ProgramOrder, Timing};
+use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, ProgramOrder, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,12 @@ pub struct DeviceConfig {
     /// Wear and bad blocks.
     #[serde(default)]
     pub wear: WearConfig,
+    /// Power loss.
+    #[serde(default)]
+    pub recovery: RecoveryConfig,
+    /// Operations that fail.
+    #[serde(default, skip_serializing_if = "FaultConfig::is_none")]
+    pub faults: FaultConfig,
     /// Host queue.
     #[serde(default)]
     pub queue: QueueConfig,
@@ -71,11 +77,14 @@ pub struct CellConfig {
     pub program_order: ProgramOrder,
     /// Erases that a block stands; 0 = without limit.
     pub endurance: u32,
+    /// A power cut during the program of an upper page also destroys the lower pages of its word line
+    /// (cells programmed page by page: MLC and up). Takes `recovery.plp`: lower pages are not backed up.
+    pub paired_pages: bool,
 }
 
 impl Default for CellConfig {
     fn default() -> Self {
-        Self { kind: CellKind::Slc, program_order: ProgramOrder::Strict, endurance: 0 }
+        Self { kind: CellKind::Slc, program_order: ProgramOrder::Strict, endurance: 0, paired_pages: false }
     }
 }
 
@@ -153,6 +162,25 @@ pub struct WearConfig {
 impl Default for WearConfig {
     fn default() -> Self {
         Self { dynamic: true, static_gap: 0, factory_bad: 0.0 }
+    }
+}
+
+/// `[recovery]`: what a power cut costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecoveryConfig {
+    /// Pages programmed from one page of the rolling checkpoint to the next (0 = no checkpoints;
+    /// recovery then reads the out-of-band area of every page). Its share of all programs is one in
+    /// this many; recovery scans about this many pages for each page that a whole checkpoint takes.
+    pub checkpoint_interval: u32,
+    /// Power-loss protection: capacitors keep the drive running until everything that was acknowledged
+    /// is on flash, so that acknowledged writes are durable.
+    pub plp: bool,
+}
+
+impl Default for RecoveryConfig {
+    fn default() -> Self {
+        Self { checkpoint_interval: 128, plp: false }
     }
 }
 
@@ -273,6 +301,8 @@ pub struct Layout {
     pub entries_per_map_page: u32,
     /// Translation pages of the whole table; 0 if it stays in RAM.
     pub map_pages: u32,
+    /// Most pages that the checkpoint may keep live.
+    pub checkpoint_pages: u32,
     /// Blocks of a plane that versions of logical pages may take at the least.
     pub version_blocks: u32,
     /// Least good blocks of a plane with which all logical pages and the reserve fit.
@@ -288,6 +318,7 @@ impl DeviceConfig {
             order: self.cell.program_order,
             endurance: self.cell.endurance,
             timing: self.timing.clone(),
+            paired_pages: self.cell.paired_pages,
         }
     }
 
@@ -366,6 +397,20 @@ impl DeviceConfig {
         if allocation.chooses_types() && self.cell.program_order == ProgramOrder::Strict {
             let expected = format!("relaxed for scheme.allocation = {:?}", allocation.name());
             return Err(ConfigError::new("cell.program_order", "strict", expected));
+        }
+        for (field, rate) in [
+            ("program_rate", self.faults.program_rate),
+            ("erase_rate", self.faults.erase_rate),
+            ("read_rate", self.faults.read_rate),
+        ] {
+            share(&format!("faults.{field}"), rate, 0.5)?;
+        }
+        if self.cell.paired_pages && self.cell.kind == CellKind::Slc {
+            return Err(ConfigError::new("cell.paired_pages", true, "false with cell.kind = \"slc\""));
+        }
+        if self.cell.paired_pages && !self.recovery.plp {
+            let expected = "false, or recovery.plp = true: lower pages are not backed up";
+            return Err(ConfigError::new("cell.paired_pages", true, expected));
         }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
@@ -448,7 +493,9 @@ impl DeviceConfig {
             soft_blocks + open_blocks + 1 + 1 + u32::from(self.wear.static_gap > 0) + version_blocks;
         let logical_sectors = u64::from(logical_pages) * u64::from(g.sectors_per_page());
         let log_pages = crate::log::most_pages(logical_sectors, g.page_bytes);
-        let system_pages = u64::from(map_pages) + u64::from(log_pages) + u64::from(g.planes());
+        let checkpoint_pages = crate::checkpoint::most_pages(self, logical_pages, map_pages, log_pages);
+        let system_pages =
+            u64::from(map_pages) + u64::from(log_pages) + u64::from(checkpoint_pages) + u64::from(g.planes());
         let data_pages = |logical: u64| (logical + system_pages).div_ceil(u64::from(g.planes()));
         let least_blocks =
             data_pages(u64::from(logical_pages)).div_ceil(u64::from(g.pages_per_block)) as u32 + overhead;
@@ -506,6 +553,7 @@ impl DeviceConfig {
             open_blocks,
             entries_per_map_page,
             map_pages,
+            checkpoint_pages,
             version_blocks,
             least_blocks,
         })

@@ -4,16 +4,18 @@
 //! programs a page goes through [`Flash::append`], everything that gives a page up through the
 //! fragment operations here, so that no old copy is lost before its successor is on flash.
 
-use nandle_nand::{Array, Block, Cause, Extent, Extents, Geometry, Nand, Oob, OpId, PageUse, Ppn};
+use nandle_nand::{Array, Cause, Extent, Extents, Geometry, Nand, Oob, OpId, PageUse, Ppn};
 use nandle_random::Stream;
 use smallvec::SmallVec;
 
 use crate::allocation::{Allocation, PageClass, Role};
 use crate::blocks::Blocks;
+use crate::checkpoint::Checkpoint;
 use crate::config::{DeviceConfig, Layout};
-use crate::fragments::{Fragment, Fragments, run_mask, runs};
+use crate::faults::Troubles;
+use crate::fragments::{Fragment, Fragments, runs};
 use crate::gc::Job;
-use crate::log::{MetaLog, RECORD_BYTES, Record, TrimRecord, sectors_per_bitmap, write_bitmap, write_pages};
+use crate::log::MetaLog;
 use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
 use crate::streams::{StreamCount, Streams};
@@ -90,6 +92,8 @@ pub struct Flash {
     pub(crate) map: MapCache,
     pub(crate) table: Table,
     pub(crate) log: MetaLog,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) troubles: Troubles,
     pub(crate) jobs: Vec<Job>,
     pub(crate) stats: Stats,
     pub(crate) config: DeviceConfig,
@@ -112,7 +116,8 @@ pub struct Flash {
 }
 
 impl Flash {
-    pub(crate) fn new(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
+    pub(crate) fn new(config: &DeviceConfig, layout: &Layout, mut nand: Nand, seed: u64) -> Self {
+        nand.inject(&config.faults, seed);
         let g = &config.geometry;
         let map = if layout.map_pages == 0 {
             MapCache::Everything
@@ -137,6 +142,8 @@ impl Flash {
             map,
             table: Table::new(config, layout),
             log: MetaLog::default(),
+            checkpoint: Checkpoint::default(),
+            troubles: Troubles::default(),
             jobs: vec![Job::default(); g.planes() as usize],
             stats: Stats::default(),
             draw: Stream::new(seed, "gc victim"),
@@ -200,6 +207,17 @@ impl Flash {
     /// Live sectors programmed by cause (the rest of a page is padding).
     pub fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
         self.sectors_by_cause
+    }
+
+    /// Brings what is known of the page of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        if lpn < self.fragments.len()
+            && let Some(ppn) = self.fragments.single(lpn)
+        {
+            self.nand.array().prefetch(ppn);
+            self.blocks.prefetch(ppn);
+        }
     }
 
     // ---- room -------------------------------------------------------------------------------
@@ -384,7 +402,10 @@ impl Flash {
         if cause != Cause::Gc {
             self.count_stream(role, if cause == Cause::Host { u64::from(sectors) } else { 0 });
         }
-        let epoch = if cause == Cause::Gc {
+        let of_checkpoint = kind == PageUse::Checkpoint;
+        self.checkpoint.programs += u64::from(!of_checkpoint);
+        // Nothing of the host's waits for copies and checkpoints.
+        let epoch = if cause == Cause::Gc || of_checkpoint {
             NONE
         } else {
             *self.epochs.back_mut().expect("one epoch is always open") += 1;
@@ -438,7 +459,9 @@ impl Flash {
     /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
     pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
         let last = self.config.scheme.streams.host_streams(&self.config.streams) as usize + 1;
-        self.stats.streams.resize(last + 1, StreamCount::default());
+        if self.stats.streams.len() <= last {
+            self.stats.streams.resize(last + 1, StreamCount::default());
+        }
         let slot = match role {
             Role::Host(stream) => usize::from(stream),
             Role::Object(_) | Role::Survivor(_) => last - 1,
@@ -453,7 +476,7 @@ impl Flash {
     }
 
     /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
-    pub fn mark_rmw(&mut self, program: OpId, reads: &[OpId]) {
+    pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
         self.stats.rmw_count += 1;
         self.info[program.0 as usize].rmw_start = u64::MAX;
         for read in reads {
@@ -481,7 +504,7 @@ impl Flash {
 
     /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.
     pub fn carry(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32) {
-        if mask == 0 || self.nand.array().unit() == 0 {
+        if mask == 0 || self.nand.array().unit() == 0 && !self.nand.array().any_lost() {
             return;
         }
         for f in self.fragments.get(lpn, self.nand.array()) {
@@ -637,6 +660,7 @@ impl Flash {
                         map.set_location(number, to);
                     }
                 }
+                PageUse::Checkpoint => self.checkpoint.moved(number, to),
                 _ => {
                     let entry = self.log.pages.iter_mut().find(|(n, _)| *n == number);
                     entry.expect("a live log page is listed").1 = to;
@@ -705,365 +729,14 @@ impl Flash {
         to
     }
 
-    // ---- the mapping table in flash -----------------------------------------------------------
-
-    /// The host needs the entry for the sectors `mask` of `lpn`: the load it has to wait for, if any.
-    #[inline]
-    pub(crate) fn look_up(&mut self, lpn: u32, mask: u64) -> Option<OpId> {
-        match &self.table {
-            Table::Page => {
-                self.stats.dram_accesses += 1;
-                match &self.map {
-                    MapCache::Everything => None,
-                    MapCache::OnDemand(_) => {
-                        self.load_map_page(lpn / self.layout.entries_per_map_page, None, false)
-                    }
-                }
-            }
-            Table::Across(_) => self.look_up_areas(lpn, mask),
-            Table::Regions(_) => self.look_up_region(lpn, mask),
-        }
-    }
-
-    /// Brings the translation page of `lpn` into RAM, in the background.
-    pub(crate) fn load_map_page_of(&mut self, lpn: u32) -> Option<OpId> {
-        let page = self.table.page_of(lpn, &self.layout);
-        self.load_map_page(page, None, true)
-    }
-
-    /// Brings translation page `page` into RAM after `after`; what has to be waited for.
-    pub(crate) fn load_map_page(&mut self, page: u32, after: Option<OpId>, background: bool) -> Option<OpId> {
-        let MapCache::OnDemand(map) = &mut self.map else { return after };
-        if map.is_cached(page) {
-            self.stats.cache_hits += 1;
-            map.touch(page, false);
-            return after;
-        }
-        self.stats.cache_misses += 1;
-        map.touch(page, false);
-        let location = map.location(page);
-        let op = location.map(|ppn| {
-            if let Some(note) = self.nand.array().note(ppn) {
-                let entries = self.table.entries(page, &self.fragments, &self.layout);
-                assert!(**note == *entries, "translation page {page} in flash is not what the map says");
-            }
-            let op = self.nand.read(ppn, self.spp, Cause::Map, background, after.as_slice());
-            self.set_info(op, PLAIN);
-            op
-        });
-        if !background {
-            self.shrink_map_cache();
-        }
-        op.or(after)
-    }
-
-    /// The entry of `lpn` changed; its translation page is in RAM.
-    #[inline]
-    pub(crate) fn map_changed(&mut self, lpn: u32) {
-        if let MapCache::OnDemand(map) = &mut self.map {
-            map.touch(self.table.page_of(lpn, &self.layout), true);
-        }
-    }
-
-    /// Garbage collection changed the entry of `lpn`.
-    fn map_moved(&mut self, lpn: u32) {
-        let page = self.table.page_of(lpn, &self.layout);
-        self.map_page_changed(page);
-    }
-
-    /// Translation page `page` changed behind the host's back: it is loaded if need be, beyond the
-    /// cache's capacity; host requests pay the excess back.
-    pub(crate) fn map_page_changed(&mut self, page: u32) {
-        if let MapCache::OnDemand(map) = &mut self.map {
-            if !map.is_cached(page) {
-                // The entry has changed already: no comparison with what is in flash.
-                self.stats.cache_misses += 1;
-                if let Some(ppn) = map.location(page) {
-                    let op = self.nand.read(ppn, self.spp, Cause::Map, true, &[]);
-                    self.set_info(op, PLAIN);
-                }
-            }
-            if let MapCache::OnDemand(map) = &mut self.map {
-                map.touch(page, true);
-            }
-        }
-    }
-
-    /// Bytes of the whole mapping table at present.
-    pub fn mapping_bytes(&self) -> u64 {
-        self.table.bytes(self.config.map_cache.entry_bytes, &self.layout)
-    }
-
-    /// Evicts translation pages until the cache fits, as long as there is room to write them back.
-    pub(crate) fn shrink_map_cache(&mut self) {
-        loop {
-            let MapCache::OnDemand(map) = &self.map else { return };
-            let Some(page) = map.least_recent().filter(|_| map.over()) else { return };
-            if map.is_dirty(page) && !self.write_map_page(page) {
-                return;
-            }
-            if let MapCache::OnDemand(map) = &mut self.map {
-                map.evict(page);
-            }
-        }
-    }
-
-    fn write_map_page(&mut self, page: u32) -> bool {
-        let Some(plane) = self.choose_plane(page, Role::System, PageClass::SYSTEM) else { return false };
-        let entries = self.table.entries(page, &self.fragments, &self.layout);
-        let (ppn, op) = self.append_system(plane, Role::System, PageUse::Map, page, Cause::Map);
-        self.nand.array_mut().set_note(ppn, entries.into());
-        if let MapCache::OnDemand(map) = &mut self.map {
-            let old = map.location(page);
-            map.set_location(page, ppn);
-            map.clean(page);
-            if let Some(old) = old {
-                self.nand.supersede(old, op);
-                self.blocks.set_dead(old, self.nand.now());
-            }
-        }
-        true
-    }
-
-    fn append_system(
-        &mut self,
-        plane: u32,
-        role: Role,
-        kind: PageUse,
-        number: u32,
-        cause: Cause,
-    ) -> (Ppn, OpId) {
-        let extents = Extents::Home { lpn: number, start: 0, len: self.spp as u8 };
-        let (class, owner) = (PageClass::SYSTEM, Owner::default());
-        self.append(&Page { plane, role, class, kind, extents, cause, owner }, &[])
-    }
-
-    // ---- trims and the metadata log -----------------------------------------------------------
-
-    /// The sectors from `lsn` are no longer stored; the record waits in RAM.
-    pub(crate) fn trim(&mut self, lsn: u64, sectors: u64) {
-        let spp = u64::from(self.spp);
-        let (first, last) = (lsn / spp, (lsn + sectors - 1) / spp);
-        let emptied = self.blocks.emptied().len();
-        for lpn in first..=last {
-            if self.fragments.is_unmapped(lpn as u32) {
-                continue;
-            }
-            let from = lsn.max(lpn * spp) - lpn * spp;
-            let to = (lsn + sectors).min((lpn + 1) * spp) - lpn * spp;
-            self.load_map_page_of(lpn as u32);
-            self.detach(lpn as u32, run_mask(from as u32, (to - from) as u32));
-            self.areas_follow(lpn as u32);
-        }
-        let seq = self.nand.array_mut().take_seq();
-        self.log.trim(TrimRecord { lsn, sectors, seq });
-        self.trim_objects(lsn, sectors);
-        self.stats.trim_records += 1;
-        self.stats.block_erases_by_trim += (self.blocks.emptied().len() - emptied) as u64;
-        self.keep_log_short();
-    }
-
-    /// Writes the log when a page of records waits.
-    pub(crate) fn keep_log_short(&mut self) {
-        if self.log.pending.len() as u32 >= self.records_per_page() {
-            self.write_log(None);
-        }
-    }
-
-    /// Whether no trim waits to be recorded.
-    pub(crate) fn log_is_clean(&self) -> bool {
-        self.log.pending.is_empty()
-    }
-
-    /// Whether another trim can be recorded.
-    pub(crate) fn log_has_room(&self) -> bool {
-        (self.log.pending.len() as u32) < self.records_per_page() - 1
-            || self.has_room(self.log.next_page, Role::System, PageClass::SYSTEM, 1)
-    }
-
-    fn records_per_page(&self) -> u32 {
-        self.geometry().page_bytes / RECORD_BYTES
-    }
-
-    /// Writes all pending records, or the whole log anew if that halves it. With `plane`, a block of
-    /// that plane is about to be erased: its collection blocks serve if there is no other room.
-    /// What finds no room stays pending.
-    pub(crate) fn write_log(&mut self, plane: Option<u32>) {
-        if self.rewrite_log(plane) {
-            return;
-        }
-        let page_bytes = self.geometry().page_bytes;
-        let per_page = self.records_per_page() as usize;
-        while !self.log.pending.is_empty() {
-            let Some(place) = self.log_place(plane, 1) else { return };
-            let count = per_page.min(self.log.pending.len());
-            let page = write_pages(&self.log.pending[..count], page_bytes).swap_remove(0);
-            self.write_log_page(place, page);
-            self.log.pending.drain(..count);
-        }
-    }
-
-    /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
-    fn log_place(&self, plane: Option<u32>, pages: u32) -> Option<Option<(u32, Role)>> {
-        let class = PageClass::SYSTEM;
-        let planes = self.geometry().planes();
-        // Consecutive log pages go round the planes.
-        let usual = if pages == 1 {
-            self.has_room(self.log.next_page, Role::System, class, 1)
-        } else {
-            (0..planes).all(|p| self.room(p, Role::System, class) >= pages.div_ceil(planes))
-        };
-        if usual {
-            return Some(None);
-        }
-        // Survivors with blocks of their own may have used the reserve up: any open block serves.
-        let urgent = plane.into_iter().map(|plane| (plane, Role::Gc));
-        let others = (0..if plane.is_some() { planes } else { 0 }).map(|plane| (plane, Role::System));
-        urgent.chain(others).find(|&(plane, role)| self.room(plane, role, class) >= pages).map(Some)
-    }
-
-    fn write_log_page(&mut self, place: Option<(u32, Role)>, bytes: Vec<u8>) -> OpId {
-        let number = self.log.next_page;
-        self.log.next_page += 1;
-        let (plane, role) = match place {
-            Some(place) => place,
-            None => {
-                let plane = self.choose_plane(number, Role::System, PageClass::SYSTEM);
-                (plane.expect("room was checked"), Role::System)
-            }
-        };
-        let (ppn, op) = self.append_system(plane, role, PageUse::Meta, number, Cause::Meta);
-        self.nand.array_mut().set_note(ppn, bytes.into());
-        self.log.pages.push((number, ppn));
-        op
-    }
-
-    /// Writes the whole set of trims anew if that halves the log; the old pages die.
-    fn rewrite_log(&mut self, plane: Option<u32>) -> bool {
-        let per_page = self.records_per_page() as usize;
-        let windows = self.layout.logical_sectors.div_ceil(sectors_per_bitmap(self.geometry().page_bytes));
-        let objects = self.streams.record_count();
-        let least =
-            self.log.range_count().div_ceil(per_page).min(windows as usize + 1) + objects.div_ceil(per_page);
-        if self.log.pages.len() < 2 * least.max(1) {
-            return false;
-        }
-        self.prune_log();
-        let (mut pages, mut records) = self.whole_log();
-        let count = pages.len() + (records.len() + objects).div_ceil(per_page);
-        let Some(place) = self.log_place(plane, count as u32) else { return false };
-        // Newer than the bitmaps: what was trimmed before it was allocated is not trimmed again.
-        records.extend(self.streams.records_anew(self.nand.array_mut()));
-        pages.extend(write_pages(&records, self.geometry().page_bytes));
-        let old = std::mem::take(&mut self.log.pages);
-        self.log.pending.clear();
-        let programs: Vec<OpId> = pages.into_iter().map(|page| self.write_log_page(place, page)).collect();
-        for (_, ppn) in old {
-            // Programs of one log are not ordered among each other: all are waited for.
-            for &op in &programs {
-                self.nand.supersede(ppn, op);
-            }
-            self.blocks.set_dead(ppn, self.nand.now());
-        }
-        true
-    }
-
-    /// The whole set of trims as pages: records, or a bitmap where there are too many of them.
-    fn whole_log(&mut self) -> (Vec<Vec<u8>>, Vec<Record>) {
-        let page_bytes = self.geometry().page_bytes;
-        let window = sectors_per_bitmap(page_bytes);
-        let per_page = self.records_per_page() as usize;
-        let mut windows: std::collections::BTreeMap<u64, Vec<TrimRecord>> = std::collections::BTreeMap::new();
-        for range in self.log.ranges() {
-            let (mut lsn, end) = (range.lsn, range.lsn + range.sectors);
-            while lsn < end {
-                let to = end.min((lsn / window + 1) * window);
-                windows.entry(lsn / window).or_default().push(TrimRecord { lsn, sectors: to - lsn, ..range });
-                lsn = to;
-            }
-        }
-        let (mut pages, mut records) = (vec![], vec![]);
-        for (number, ranges) in windows {
-            if ranges.len() <= per_page {
-                records.extend(ranges.into_iter().map(Record::Trim));
-                continue;
-            }
-            // A bitmap is newer than everything in it: sectors that hold newer data, still on its
-            // way to flash, keep their own record.
-            let (stored, gone): (Vec<_>, Vec<_>) =
-                ranges.into_iter().partition(|r| self.stores_any(r.lsn, r.sectors));
-            records.extend(stored.into_iter().map(Record::Trim));
-            let seq = self.nand.array_mut().take_seq();
-            pages.push(write_bitmap(number * window, &gone, seq, page_bytes));
-        }
-        (pages, records)
-    }
-
-    fn stores_any(&self, lsn: u64, sectors: u64) -> bool {
-        let spp = u64::from(self.spp);
-        (lsn / spp..=(lsn + sectors - 1) / spp).any(|lpn| {
-            let (from, to) =
-                (lsn.max(lpn * spp) - lpn * spp, (lsn + sectors).min((lpn + 1) * spp) - lpn * spp);
-            self.stored(lpn as u32, run_mask(from as u32, (to - from) as u32)) != 0
-        })
-    }
-
-    /// Forgets trims of sectors whose newer data is on flash.
-    fn prune_log(&mut self) {
-        let spp = u64::from(self.spp);
-        let ranges: Vec<TrimRecord> = self.log.ranges().collect();
-        for range in ranges {
-            let end = range.lsn + range.sectors;
-            for lpn in range.lsn / spp..=(end - 1) / spp {
-                if self.fragments.is_unmapped(lpn as u32) {
-                    continue;
-                }
-                for f in self.fragments.get(lpn as u32, self.nand.array()) {
-                    if self.nand.program_of(f.ppn).is_some() {
-                        continue;
-                    }
-                    for (start, len) in runs(f.mask) {
-                        let from = (lpn * spp + u64::from(start)).max(range.lsn);
-                        let to = (lpn * spp + u64::from(start + len)).min(end);
-                        if from < to {
-                            self.log.forget(from, to);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Orders the erase of a victim without live data. Trims that killed its pages go to flash
-    /// first; false if there is no room for them yet.
-    pub(crate) fn erase(&mut self, block: Block) -> bool {
-        let plane = self.geometry().plane_of(block);
-        if self.blocks.is_trimmed(block) {
-            if !self.log.pending.is_empty() {
-                self.write_log(Some(plane));
-                if !self.log.pending.is_empty() {
-                    return false;
-                }
-            }
-            let ppn = self.geometry().ppn(block, 0);
-            for n in 0..self.log.pages.len() {
-                if let Some(op) = self.nand.program_of(self.log.pages[n].1) {
-                    self.nand.supersede(ppn, op);
-                }
-            }
-        }
-        self.blocks.set_erasing(block);
-        let op = self.nand.erase(block, !self.urgent(plane));
-        self.set_info(op, PLAIN);
-        true
-    }
-
     /// A program came to its end: a full block without programs under way is closed.
     #[inline]
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         let full = self.nand.array().pages_programmed(block) == self.geometry().pages_per_block;
-        if !self.nand.programs_pending(block) && self.may_close(block, full) {
+        if self.nand.array().is_doomed(block) {
+            self.close_doomed(block);
+        } else if !self.nand.programs_pending(block) && self.may_close(block, full) {
             self.blocks.close(block, self.nand.now());
             self.gc_look.push(self.geometry().plane_of(block));
         } else if self.jobs[self.geometry().plane_of(block) as usize].called {

@@ -6,6 +6,7 @@
 //! out-of-band area says which sectors it holds, so nothing is kept twice.
 
 use nandle_nand::{Array, Extents, PageUse, Ppn};
+use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 /// A part of a logical page: some sectors, in one physical page.
@@ -53,6 +54,13 @@ pub(crate) fn run_mask(start: u32, len: u32) -> u64 {
     (u64::MAX >> (64 - len)) << start
 }
 
+/// The run of a mask that has just one, as (start, length).
+#[inline]
+pub(crate) fn only_run(mask: u64) -> Option<(u32, u32)> {
+    let (start, len) = (mask.trailing_zeros(), mask.count_ones());
+    (mask != 0 && mask == run_mask(start, len)).then_some((start, len))
+}
+
 /// The runs of a mask as (start, length).
 pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
     std::iter::from_fn(move || {
@@ -81,6 +89,11 @@ impl Fragments {
     /// Whether there are no logical pages.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+    /// Brings the word of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        prefetch_index(&self.words, lpn as usize);
     }
     /// Whether nothing of `lpn` is stored.
     #[inline]

@@ -4,7 +4,7 @@
 //! every copy is on flash. Within a plane there is always room for a victim's survivors, because
 //! host writes leave the last free blocks alone and a victim has at least one dead page.
 
-use nandle_nand::{Block, Done};
+use nandle_nand::{Block, Done, Extents};
 
 use crate::allocation::{PageClass, Role};
 use crate::flash::Flash;
@@ -73,6 +73,11 @@ impl Flash {
 
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
+        if self.jobs[slot].victim.is_none()
+            && let Some(block) = self.doomed_victim(plane)
+        {
+            self.start(plane, block, false, None);
+        }
         if self.jobs[slot].victim.is_none() {
             let need = self.need(plane);
             let victim = need.and_then(|need| self.choose_victim(plane, need));
@@ -105,7 +110,24 @@ impl Flash {
             self.jobs[slot].cursor = page;
             let copies = mapping.relocate(self, ppn, plane, role);
             (0..copies).for_each(|_| self.count_stream(from, 0));
+            self.prefetch_next(block, page);
             self.jobs[slot].copies += copies;
+        }
+    }
+
+    /// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.
+    #[inline]
+    fn prefetch_next(&self, block: Block, page: u32) {
+        /// Out-of-band words of a cache line.
+        const LINE: u32 = 8;
+        let array = self.nand.array();
+        if page + LINE < self.geometry().pages_per_block {
+            array.prefetch(self.geometry().ppn(block, page + LINE));
+        }
+        if let Some(next) = self.blocks.next_live(block, page + 1)
+            && let Extents::Home { lpn, .. } = array.oob(self.geometry().ppn(block, next)).extents
+        {
+            self.fragments.prefetch(lpn);
         }
     }
 
@@ -189,7 +211,7 @@ impl Flash {
         self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block))
     }
 
-    fn survivors_fit(&self, plane: u32, block: Block) -> bool {
+    pub(crate) fn survivors_fit(&self, plane: u32, block: Block) -> bool {
         let class = PageClass::SYSTEM;
         let open = self.allocation.left(plane, Role::Host(0), self.array())
             + self.allocation.left(plane, Role::System, self.array());
@@ -235,6 +257,7 @@ impl Flash {
             self.object_erased(home, block, ours);
         }
         if done.failed {
+            self.stats.erase_failures += 1;
             self.blocks.retire(block);
             self.read_only |= !self.fits();
         } else {

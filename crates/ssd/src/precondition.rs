@@ -170,6 +170,7 @@ impl Flash {
         if let MapCache::OnDemand(map) = &self.map {
             referred.extend((0..map.map_pages()).filter_map(|page| map.location(page)));
         }
+        referred.extend(self.checkpoint.pages());
         referred.extend(self.log.pages.iter().map(|&(_, ppn)| ppn));
         let mut live = 0_u64;
         for (block, state) in self.blocks.each() {

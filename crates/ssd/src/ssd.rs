@@ -14,8 +14,10 @@ use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
+use crate::map_cache::MapCache;
 use crate::mapping::compaction::Packing;
 use crate::mapping::{Mapping, Part, Write};
+use crate::recovery::{Look, RecoveryReport};
 use crate::stats::Stats;
 use crate::streams::flashalloc::Refusal;
 
@@ -76,6 +78,8 @@ pub enum Status {
     NoCleanBlocks,
     /// The drive's stream policy does not know the command.
     Unsupported,
+    /// The flash did not return some of the sectors: see [`Completion::unreadable`].
+    MediaError,
 }
 
 /// A request is complete.
@@ -89,6 +93,9 @@ pub struct Completion {
     pub status: Status,
     /// What a read returned, [`Ssd::unit`] bytes a sector; zeros where nothing is stored.
     pub data: Vec<u8>,
+    /// Of a read with [`Status::MediaError`]: the sectors that the flash did not return, as (first,
+    /// how many), ascending. The others are as they should be.
+    pub unreadable: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +114,7 @@ struct Request {
     /// What it still waits for.
     remaining: u32,
     data: Vec<u8>,
+    unreadable: Vec<(u64, u64)>,
     number: u64,
     /// The stream policy has seen it.
     noticed: bool,
@@ -138,6 +146,38 @@ pub struct Ssd {
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
     short: u64,
     digest: u64,
+    recovery: Option<RecoveryReport>,
+}
+
+/// What a write into flash has for one logical page.
+struct Piece {
+    lpn: u32,
+    /// Sectors of the request.
+    mask: u64,
+    load: Option<OpId>,
+    /// Where they are in the request's data.
+    bytes: std::ops::Range<usize>,
+    /// With those that waited in the buffer: all of them, their contents, and how many were buffered.
+    union: u64,
+    page: Vec<u8>,
+    release: u32,
+}
+
+impl Piece {
+    #[inline]
+    fn new((lpn, mask): (u32, u64)) -> Self {
+        Self { lpn, mask, load: None, bytes: 0..0, union: mask, page: Vec::new(), release: 0 }
+    }
+    #[inline]
+    fn part<'a>(&'a self, data: &'a [u8]) -> Part<'a> {
+        let contents = if self.release > 0 {
+            Contents { bytes: &self.page, first: 0 }
+        } else {
+            Contents { bytes: &data[self.bytes.clone()], first: self.mask.trailing_zeros() }
+        };
+        let &Self { lpn, union: mask, release, load, .. } = self;
+        Part { lpn, mask, contents, release, load }
+    }
 }
 
 /// Why the front of the queue cannot go on.
@@ -178,13 +218,55 @@ impl Ssd {
     /// # Errors
     /// If the configuration does not stand.
     pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Result<Self, ConfigError> {
+        let ssd = Self::recovered(config, silicon, seed, Look::Checkpoint, None)?;
+        Ok(ssd.expect("the power stays"))
+    }
+
+    /// Cuts the power and powers the drive on again: clock, counters and digest go on, and the
+    /// recovery takes its time. Requests under way are gone.
+    ///
+    /// # Errors
+    /// If the configuration does not stand.
+    pub fn power_cycle(mut self, seed: u64) -> Result<Self, ConfigError> {
+        if self.flash.config.recovery.plp {
+            self.flush_on_capacitors();
+        }
+        let config = self.flash.config.clone();
+        let (at, digest) = (self.now(), self.digest);
+        let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
+        let busy = self.flash.busy_ns();
+        let silicon = self.flash.nand.cut_power(config.recovery.plp);
+        let layout = config.validate()?;
+        let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
+        let report = ssd.flash.recover(Look::Checkpoint, None).expect("the power stays");
+        let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
+        ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
+        (ssd.flash.stats, ssd.digest) = (stats, digest);
+        ssd.start(report);
+        Ok(ssd)
+    }
+
+    /// The recovery is over: the drive begins to work.
+    fn start(&mut self, report: RecoveryReport) {
+        self.recovery = Some(report);
+        self.flash.read_only = !self.flash.fits();
+        self.flash.collect(&mut self.mapping);
+        self.flash.nand.settle();
+    }
+
+    pub(crate) fn recovered(
+        config: &DeviceConfig,
+        silicon: Silicon,
+        seed: u64,
+        look: Look,
+        erases: Option<u32>,
+    ) -> Result<Option<Self>, ConfigError> {
         let layout = config.validate()?;
         let nand = Nand::power_on(&config.nand(), silicon);
         let mut ssd = Self::assemble(config, &layout, nand, seed);
-        ssd.flash.recover();
-        ssd.flash.collect(&mut ssd.mapping);
-        ssd.flash.nand.settle();
-        Ok(ssd)
+        let Some(report) = ssd.flash.recover(look, erases) else { return Ok(None) };
+        ssd.start(report);
+        Ok(Some(ssd))
     }
 
     fn assemble(config: &DeviceConfig, layout: &Layout, nand: Nand, seed: u64) -> Self {
@@ -212,13 +294,52 @@ impl Ssd {
             idle_at: None,
             short: 0,
             digest: 0,
+            recovery: None,
             flash,
         }
     }
 
-    /// Cuts the power: RAM is gone, the flash is left as it was at this instant.
-    pub fn cut_power(self) -> Silicon {
-        self.flash.nand.cut_power()
+    /// Cuts the power: RAM is gone, the flash is left as it was at this instant. With `recovery.plp`
+    /// the capacitors first carry the drive through a flush of everything that it has taken.
+    pub fn cut_power(mut self) -> Silicon {
+        let protected = self.flash.config.recovery.plp;
+        if protected {
+            self.flush_on_capacitors();
+        }
+        self.flash.nand.cut_power(protected)
+    }
+
+    /// Flushes with what is left of the power; nanoseconds that it took.
+    fn flush_on_capacitors(&mut self) -> Time {
+        let start = self.now();
+        let command =
+            Command { id: u64::MAX, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
+        self.submit(start, &command);
+        let (mut done, mut flushed) = (Vec::new(), false);
+        while !flushed && let Some(next) = self.next_event() {
+            self.advance(next, &mut done);
+            flushed = done.drain(..).any(|completion| completion.id == u64::MAX);
+        }
+        self.now() - start
+    }
+
+    /// How long the capacitors would have to last if the power went now (ns), and the pages that would
+    /// be programmed meanwhile; nothing without `recovery.plp`. Real drives need less of either: they
+    /// dump their RAM to a place that is kept erased for it, instead of flushing.
+    pub fn hold_up(&self) -> (Time, u64) {
+        if !self.flash.config.recovery.plp {
+            return (0, 0);
+        }
+        let mut drive = self.clone();
+        let programs = |ssd: &Self| ssd.counters().programs.iter().flatten().sum::<u64>();
+        let before = programs(&drive);
+        let time = drive.flush_on_capacitors();
+        (time, programs(&drive) - before)
+    }
+
+    /// What the recovery took that this drive was powered on with; none for a new one.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
     }
 
     /// From now on, what changes on flash is noted, to be taken by [`Ssd::take_changes`].
@@ -288,6 +409,18 @@ impl Ssd {
         nandle_random::mix(self.digest ^ self.flash.fragments.digest())
     }
 
+    /// The host is about to ask for sector `lsn`: brings its place in the map into the processor's
+    /// cache. Changes nothing but how long the next requests take to simulate.
+    #[inline]
+    pub fn prefetch_map(&self, lsn: u64) {
+        self.flash.fragments.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+    }
+    /// As [`Ssd::prefetch_map`], some requests later: now that the map's word is near, what it leads to.
+    #[inline]
+    pub fn prefetch_page(&self, lsn: u64) {
+        self.flash.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+    }
+
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
     /// It completes in a later [`Ssd::advance`], even if at the same time.
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {
@@ -309,6 +442,7 @@ impl Ssd {
             short: 0,
             remaining: 1, // released when everything of it is placed
             data: Vec::new(),
+            unreadable: Vec::new(),
             number,
             noticed: false,
         };
@@ -351,6 +485,7 @@ impl Ssd {
             self.pump();
             self.flash.collect(&mut self.mapping);
         }
+        self.flash.keep_checkpoint();
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
@@ -444,6 +579,10 @@ impl Ssd {
             if self.unit() > 0 {
                 self.collect_data(lpn, mask, buffered, &mut data);
             }
+            let gone = self.flash.unreadable(lpn, rest);
+            if gone != 0 {
+                self.read_failed(slot, lpn, gone);
+            }
             if before > 2 {
                 // Only pages of this logical page can be shared with the next one.
                 reads.drain(..before);
@@ -458,14 +597,48 @@ impl Ssd {
         self.release(slot);
     }
 
+    /// What a read of `sectors` sectors from `lsn` would return now, and the sectors that it would not
+    /// (first, how many), in no time.
+    pub fn contents(&self, lsn: u64, sectors: u64) -> (Vec<u8>, Vec<(u64, u64)>) {
+        let (mut data, mut gone) = (Vec::new(), Vec::new());
+        let mut cursor = 0;
+        while cursor < sectors {
+            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            cursor += u64::from(mask.count_ones());
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
+            self.collect_data(lpn, mask, buffered, &mut data);
+            let base = u64::from(lpn) * u64::from(self.flash.spp);
+            let lost = runs(self.flash.unreadable(lpn, mask & !buffered));
+            gone.extend(lost.map(|(start, len)| (base + u64::from(start), u64::from(len))));
+        }
+        (data, gone)
+    }
+
+    /// The flash does not return the sectors `gone` of `lpn`.
+    #[cold]
+    fn read_failed(&mut self, slot: u32, lpn: u32, gone: u64) {
+        self.flash.stats.unreadable_sectors += u64::from(gone.count_ones());
+        let base = u64::from(lpn) * u64::from(self.flash.spp);
+        let request = &mut self.requests[slot as usize];
+        request.status = Status::MediaError;
+        for (start, len) in runs(gone) {
+            let (first, count) = (base + u64::from(start), u64::from(len));
+            match request.unreadable.last_mut() {
+                Some((last, n)) if *last + *n == first => *n += count,
+                _ => request.unreadable.push((first, count)),
+            }
+        }
+    }
+
     fn collect_data(&self, lpn: u32, mask: u64, buffered: u64, out: &mut Vec<u8>) {
         let unit = self.unit();
         let first = mask.trailing_zeros();
         let base = out.len();
         out.resize(base + mask.count_ones() as usize * unit, 0);
         let place = |sector: u32| base + (sector - first) as usize * unit;
+        let gone = self.flash.unreadable(lpn, mask);
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
-            for (start, len) in runs(f.mask & mask & !buffered) {
+            for (start, len) in runs(f.mask & mask & !buffered & !gone) {
                 let bytes =
                     self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
                 out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
@@ -573,74 +746,66 @@ impl Ssd {
         let alone = lsn / spp == (lsn + sectors - 1) / spp;
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
+            let mut end = cursor;
             // A run no larger than a page that straddles a border is placed as one.
             let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
-            let mut pieces: SmallVec<[(u32, u64); 2]> = SmallVec::new();
-            pieces.push(self.part(lsn, sectors, cursor));
+            let mut pieces: SmallVec<[Piece; 2]> = SmallVec::new();
+            pieces.push(Piece::new(self.part(lsn, sectors, cursor)));
             if straddles {
-                let first = u64::from(pieces[0].1.count_ones());
-                pieces.push(self.part(lsn, sectors, cursor + first));
+                let first = u64::from(pieces[0].mask.count_ones());
+                pieces.push(Piece::new(self.part(lsn, sectors, cursor + first)));
             }
-            let full = self.flash.full_mask();
-            let count = pieces.len() as u32;
-            let room = |ssd: &Self| {
-                pieces.iter().all(|&(lpn, mask)| ssd.has_room(lpn, stream, mask == full, alone, count))
-            };
-            if !room(self) {
-                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
+            if !self.pieces_fit(&pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
-            let loads: SmallVec<[Option<OpId>; 2]> =
-                pieces.iter().map(|&(lpn, mask)| self.flash.look_up(lpn, mask)).collect();
-            if !room(self) {
-                pieces.iter().for_each(|&(lpn, mask)| self.call_for(lpn, stream, mask == full, alone, count));
+            for piece in &mut pieces {
+                piece.load = self.flash.look_up(piece.lpn, piece.mask);
+            }
+            // Translation pages that had to go may have taken the room.
+            let loads = matches!(self.flash.map, MapCache::OnDemand(_));
+            if loads && !self.pieces_fit(&pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
             let data = std::mem::take(&mut self.requests[slot as usize].data);
-            let mut pages: SmallVec<[Vec<u8>; 2]> = SmallVec::new();
-            let mut merged: SmallVec<[(u64, u32); 2]> = SmallVec::new();
-            let mut from = cursor as usize * self.unit();
-            let mut offsets: SmallVec<[usize; 2]> = SmallVec::new();
-            for &(lpn, mask) in &pieces {
-                self.count_part(lpn, mask);
-                offsets.push(from);
-                let len = mask.count_ones() as usize * self.unit();
-                let contents = Contents { bytes: &data[from..from + len], first: mask.trailing_zeros() };
-                from += len;
-                let waiting = self.buffer.as_ref().and_then(|b| b.slot(lpn));
+            let unit = self.unit();
+            let mut from = cursor as usize * unit;
+            for piece in &mut pieces {
+                self.count_part(piece.lpn, piece.mask);
+                let sectors = piece.mask.count_ones();
+                let bytes = &data[from..from + sectors as usize * unit];
+                (piece.bytes, piece.union) = (from..from + bytes.len(), piece.mask);
+                from += bytes.len();
+                end += u64::from(sectors);
+                let waiting = self.buffer.as_ref().and_then(|b| b.slot(piece.lpn));
                 if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
-                    buffer.merge_contents(entry, mask, contents);
-                    pages.push(buffer.contents(entry).to_vec());
+                    let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
+                    buffer.merge_contents(entry, piece.mask, contents);
+                    piece.page = buffer.contents(entry).to_vec();
                     let entry = buffer.take(entry);
-                    merged.push((mask | entry.mask, entry.mask.count_ones()));
-                } else {
-                    pages.push(Vec::new());
-                    merged.push((mask, 0));
+                    (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
                 }
             }
-            let unit = self.unit();
-            let parts: SmallVec<[Part<'_>; 2]> = (0..pieces.len())
-                .map(|n| {
-                    let ((lpn, mask), (union, release)) = (pieces[n], merged[n]);
-                    let len = mask.count_ones() as usize * unit;
-                    let contents = if release > 0 {
-                        Contents { bytes: &pages[n], first: 0 }
-                    } else {
-                        Contents { bytes: &data[offsets[n]..offsets[n] + len], first: mask.trailing_zeros() }
-                    };
-                    Part { lpn, mask: union, contents, release, load: loads[n] }
-                })
-                .collect();
-            let write =
-                Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
+            let parts = [pieces[0].part(&data), pieces[pieces.len() - 1].part(&data)];
+            let parts = &parts[..pieces.len()];
+            let write = Write { parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
-            drop(parts);
             let request = &mut self.requests[slot as usize];
             request.data = data;
             request.remaining += programs;
-            request.cursor += pieces.iter().map(|&(_, mask)| u64::from(mask.count_ones())).sum::<u64>();
+            request.cursor = end;
         }
         None
+    }
+
+    /// Whether the pieces of a write, placed together, find room now; if not, it is called for.
+    #[inline]
+    fn pieces_fit(&mut self, pieces: &[Piece], stream: u16, alone: bool) -> bool {
+        let (full, count) = (self.flash.full_mask(), pieces.len() as u32);
+        let fit = pieces.iter().all(|p| self.has_room(p.lpn, stream, p.mask == full, alone, count));
+        if !fit {
+            pieces.iter().for_each(|p| self.call_for(p.lpn, stream, p.mask == full, alone, count));
+        }
+        fit
     }
 
     /// Notes how much room a write will need in the buffer.
@@ -921,6 +1086,12 @@ impl Ssd {
             }
             let mut events = std::mem::take(&mut self.events);
             self.flash.nand.step(&mut events);
+            if events.is_empty() {
+                // A phase of an operation ended, no more.
+                self.events = events;
+                self.flash.nand.settle();
+                continue;
+            }
             for event in events.drain(..) {
                 self.operation_done(&event);
             }
@@ -942,13 +1113,17 @@ impl Ssd {
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
         request.data = Vec::new();
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
-        done.push(Completion { id: request.id, at, status: request.status, data });
+        let unreadable = std::mem::take(&mut request.unreadable);
+        done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
         self.free.push(slot);
         self.outstanding -= 1;
         self.watch_idleness();
     }
 
     fn operation_done(&mut self, done: &Done) {
+        if done.failed && done.kind == Kind::Program && self.flash.program_failed(done) {
+            return;
+        }
         let info = self.flash.info(done.op);
         match done.kind {
             Kind::Read => {
@@ -976,7 +1151,8 @@ impl Ssd {
                 if done.cause == Cause::Gc {
                     let geometry = self.flash.geometry();
                     let plane = geometry.plane_of(geometry.block_of(done.ppn));
-                    self.flash.copy_done(plane);
+                    let job = self.flash.job_of(done.op, plane);
+                    self.flash.copy_done(job);
                 }
             }
             Kind::Erase => self.flash.erase_done(done),

@@ -45,6 +45,16 @@ pub struct Stats {
     pub cache_hits: u64,
     /// And those that did not.
     pub cache_misses: u64,
+    /// Programs that failed and were repeated elsewhere.
+    pub program_failures: u64,
+    /// Blocks that an erase took out of use: it failed, or a program in it had, or it was worn out.
+    pub erase_failures: u64,
+    /// Sectors that host reads asked for and the flash did not return.
+    pub unreadable_sectors: u64,
+    /// Pages of checkpoints written.
+    pub checkpoint_pages: u64,
+    /// Checkpoints begun anew because they could not be kept.
+    pub checkpoints_dropped: u64,
     /// Victims chosen.
     pub gc_invocations: u64,
     /// Pages moved by garbage collection and wear levelling.

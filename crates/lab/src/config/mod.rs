@@ -9,7 +9,10 @@ mod scheme;
 
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
-pub use scheme::{Policy, SHORTHANDS, Shorthand, apply as apply_scheme, name_of as scheme_name, policies};
+pub use scheme::{
+    Policy, SHORTHANDS, Shorthand, apply as apply_scheme, name_of as scheme_name, parameters, policies,
+    split_outside_brackets,
+};
 
 use std::path::Path;
 

@@ -4,13 +4,16 @@
 //! `SEAM=POLICY` where a name occurs in two catalogs. A sum names the scheme whole: buffer, mapping,
 //! allocation and streams that it does not name are the baseline's. Striping, victim and pacing are
 //! the device's own unless named.
+//!
+//! A policy with settings takes them in brackets, in the order in which it lists them:
+//! `multi-stream(8)`, `fdp(8,persistently)`, `d-choices(4)`. A `+` or `,` in brackets divides nothing.
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::pacing::PacingKind;
-use nandle_ssd::streams::StreamsKind;
+use nandle_ssd::streams::{Isolation, StreamsKind};
 use nandle_ssd::victim::VictimKind;
 
 use super::complain::did_you_mean;
@@ -94,9 +97,10 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
     let all = policies();
     let mut chosen: Vec<(Policy, String)> = Vec::new();
     for term in terms(sum)? {
-        let policy = find(&term, &all, sum)?;
-        if let Some((other, their_term)) = chosen.iter().find(|(p, _)| p.seam == policy.seam) {
-            if other.name == policy.name {
+        let name = term.split('(').next().unwrap_or_default();
+        let policy = find(name, &all, sum)?;
+        if let Some((_, their_term)) = chosen.iter().find(|(p, _)| p.seam == policy.seam) {
+            if *their_term == term {
                 continue;
             }
             return Err(Error::input(format!(
@@ -111,16 +115,74 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
     config.scheme.compaction = false;
     config.scheme.allocation = AllocationKind::default();
     config.scheme.streams = StreamsKind::default();
-    for (policy, _) in chosen {
+    for (policy, term) in chosen {
         (policy.set)(config, policy.index);
+        arguments(&policy, &term, sum, config)?;
     }
     Ok(())
+}
+
+/// What policies take in brackets, for lists.
+#[must_use]
+pub fn parameters(policy: &str) -> &'static str {
+    match policy {
+        "multi-stream" => "(streams)",
+        "fdp" => "(handles, initially|persistently)",
+        "d-choices" => "(d)",
+        _ => "",
+    }
+}
+
+/// Sets what `term` has in brackets.
+fn arguments(policy: &Policy, term: &str, sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
+    let Some((_, inside)) = term.split_once('(') else { return Ok(()) };
+    let wrong = |expected: &str| Err(Error::input(format!("--scheme {sum}: {term}: expected {expected}")));
+    let Some(inside) = inside.strip_suffix(')') else { return wrong("a closing bracket") };
+    let given: Vec<&str> = inside.split(',').map(str::trim).collect();
+    let number = given.first().and_then(|first| first.parse::<u32>().ok());
+    match (policy.name, number, &given[1..]) {
+        ("multi-stream", Some(count), []) => config.streams.count = count,
+        ("multi-stream", ..) => return wrong("the number of streams in brackets, as multi-stream(8)"),
+        ("fdp", Some(count), rest) if rest.len() < 2 => {
+            config.streams.count = count;
+            config.streams.isolation = match rest.first() {
+                None => config.streams.isolation,
+                Some(&("initially" | "initial")) => Isolation::Initially,
+                Some(&("persistently" | "persistent")) => Isolation::Persistently,
+                Some(_) => return wrong("initially or persistently after the number of handles"),
+            };
+        }
+        ("fdp", ..) => return wrong("the number of handles and an isolation, as fdp(8,persistently)"),
+        ("d-choices", Some(d), []) => config.gc.d = d,
+        ("d-choices", ..) => return wrong("the number of candidates in brackets, as d-choices(8)"),
+        _ => return wrong(&format!("no brackets: {} takes none", policy.name)),
+    }
+    Ok(())
+}
+
+/// The parts of `list` between the separators that are in no brackets, trimmed.
+#[must_use]
+pub fn split_outside_brackets(list: &str, separator: char) -> Vec<&str> {
+    let (mut parts, mut depth, mut from) = (Vec::new(), 0_u32, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if c == separator && depth == 0 => {
+                parts.push(list[from..at].trim());
+                from = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(list[from..].trim());
+    parts
 }
 
 /// The terms of a sum, shorthands expanded.
 fn terms(sum: &str) -> Result<Vec<String>, Error> {
     let mut out = Vec::new();
-    for term in sum.split('+').map(str::trim) {
+    for term in split_outside_brackets(sum, '+') {
         if term.is_empty() {
             return Err(Error::input(format!("--scheme {sum}: expected a policy before and after each +")));
         }
@@ -177,17 +239,27 @@ pub fn name_of(config: &DeviceConfig) -> String {
     let s = &config.scheme;
     let mut parts = Vec::new();
     if config.buffer.bytes > 0 {
-        parts.push(s.buffer.name());
+        parts.push(s.buffer.name().to_owned());
     }
-    parts.push(s.mapping.name());
+    parts.push(s.mapping.name().to_owned());
     if s.compaction {
-        parts.push("compaction");
+        parts.push("compaction".into());
     }
     if s.allocation != AllocationKind::default() {
-        parts.push(s.allocation.name());
+        parts.push(s.allocation.name().to_owned());
     }
-    if s.streams != StreamsKind::default() {
-        parts.push(s.streams.name());
+    let name = s.streams.name();
+    match s.streams {
+        StreamsKind::ByTime => {}
+        StreamsKind::FlashAlloc => parts.push(name.to_owned()),
+        StreamsKind::MultiStream => parts.push(format!("{name}({})", config.streams.count)),
+        StreamsKind::Fdp => {
+            let isolation = match config.streams.isolation {
+                Isolation::Initially => "initially",
+                Isolation::Persistently => "persistently",
+            };
+            parts.push(format!("{name}({},{isolation})", config.streams.count));
+        }
     }
     parts.join("+")
 }

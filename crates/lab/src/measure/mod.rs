@@ -6,13 +6,14 @@
 
 mod io_log;
 mod latency;
+pub mod metrics;
 mod rows;
 mod steady;
 mod summarise;
 pub mod summary;
 
-pub(crate) use io_log::properties as parquet_properties;
 pub use io_log::{Io, IoLog};
+pub(crate) use io_log::{op_name, properties as parquet_properties};
 pub use latency::Latency;
 pub use rows::{Row, Rows};
 pub use steady::{Steadiness, Steady};
@@ -42,6 +43,34 @@ pub struct Meter {
     pub ended_ns: Time,
     /// Host bytes written in the measured part.
     pub written: u64,
+    /// FlashAlloc's commands in the measured part.
+    pub calls: Calls,
+    /// Writes of the measured part by the host's stream (the class of their object).
+    pub classes: Vec<Class>,
+}
+
+/// FlashAlloc's commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// FlashAlloc calls carried out.
+    pub honoured: u64,
+    /// FlashAlloc calls refused: an overlap, too many ranges, no clean blocks.
+    pub refused: u64,
+    /// Their time from arrival to completion, in nanoseconds, added up: what waiting for clean blocks costs.
+    pub ns: u64,
+    /// FlashFree calls.
+    pub freed: u64,
+}
+
+/// Writes of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// Writes that completed.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their latencies in nanoseconds, added up.
+    pub latency_ns: u64,
 }
 
 impl Default for Meter {
@@ -54,6 +83,8 @@ impl Default for Meter {
             begun_ns: 0,
             ended_ns: 0,
             written: 0,
+            calls: Calls::default(),
+            classes: Vec::new(),
         }
     }
 }
@@ -66,6 +97,8 @@ impl Meter {
         ssd.reset_counters();
         self.latency.iter_mut().for_each(|l| *l = Latency::default());
         (self.begun_ns, self.ended_ns, self.refused, self.written) = (ssd.now(), ssd.now(), 0, 0);
+        self.calls = Calls::default();
+        self.classes.clear();
     }
 
     /// A request of `kind` has completed at `at`, `latency_ns` after its arrival.
@@ -83,6 +116,34 @@ impl Meter {
                 self.steady.sample(self.written, ssd);
             }
         }
+    }
+
+    /// A write of class `stream` has completed: beside [`Meter::completed`].
+    #[inline]
+    pub fn wrote(&mut self, stream: u16, bytes: u64, latency_ns: u64) {
+        let slot = usize::from(stream);
+        if slot >= self.classes.len() {
+            self.classes.resize(slot + 1, Class::default());
+        }
+        let class = &mut self.classes[slot];
+        class.requests += 1;
+        class.bytes += bytes;
+        class.latency_ns += latency_ns;
+    }
+
+    /// One of FlashAlloc's commands has completed.
+    #[cold]
+    pub fn called(&mut self, kind: Op, honoured: bool, latency_ns: u64, at: Time, ssd: &Ssd) {
+        if at >= self.rows.boundary() {
+            self.rows.roll(at, ssd);
+        }
+        self.ended_ns = at;
+        if kind == Op::FlashFree {
+            self.calls.freed += 1;
+            return;
+        }
+        *(if honoured { &mut self.calls.honoured } else { &mut self.calls.refused }) += 1;
+        self.calls.ns += latency_ns;
     }
 
     /// A request was refused.

@@ -35,6 +35,8 @@ pub struct Row {
     pub latency_max_ns: [u64; KINDS],
     /// What the flash did.
     pub flash: Activity,
+    /// Nanoseconds that the dies of each chip were busy, added up.
+    pub chip_busy_ns: Vec<u64>,
     /// Free blocks of the device at its end.
     pub free_blocks: u64,
     /// Free blocks of the plane that has fewest, at its end.
@@ -56,6 +58,10 @@ pub struct Activity {
     pub foreground_ns: u64,
     /// Nanoseconds in which host writes waited for room in the buffer.
     pub buffer_wait_ns: u64,
+    /// Look-ups that found their translation page in RAM.
+    pub cache_hits: u64,
+    /// And those that did not.
+    pub cache_misses: u64,
 }
 
 const CAUSES: [Cause; Cause::COUNT] =
@@ -72,6 +78,8 @@ impl Activity {
             host_sectors: stats.host_sectors_programmed,
             foreground_ns: stats.foreground_ns,
             buffer_wait_ns: stats.buffer_wait_ns,
+            cache_hits: stats.cache_hits,
+            cache_misses: stats.cache_misses,
         }
     }
 
@@ -85,6 +93,8 @@ impl Activity {
         pair(&mut self.host_sectors, other.host_sectors);
         pair(&mut self.foreground_ns, other.foreground_ns);
         pair(&mut self.buffer_wait_ns, other.buffer_wait_ns);
+        pair(&mut self.cache_hits, other.cache_hits);
+        pair(&mut self.cache_misses, other.cache_misses);
     }
 
     fn since(mut self, earlier: &Self) -> Self {
@@ -124,8 +134,19 @@ impl Row {
             }
         }
         self.flash.each(&later.flash, |a, b| a + b);
+        self.chip_busy_ns.iter_mut().zip(later.chip_busy_ns).for_each(|(a, b)| *a += b);
         (self.free_blocks, self.free_blocks_min) = (later.free_blocks, later.free_blocks_min);
     }
+}
+
+/// Nanoseconds that the dies of each chip were busy since power-on, added up.
+fn chip_busy(ssd: &Ssd) -> Vec<u64> {
+    let geometry = &ssd.config().geometry;
+    let mut chips = vec![0; geometry.chips() as usize];
+    for (die, busy) in (0..).zip(ssd.flash().busy_ns().0) {
+        chips[geometry.chip_of_die(die) as usize] += busy;
+    }
+    chips
 }
 
 /// The rows so far.
@@ -136,6 +157,8 @@ pub struct Rows {
     interval: u64,
     boundary: Time,
     last: Activity,
+    /// Busy time of each chip at the end of the row before.
+    last_busy: Vec<u64>,
 }
 
 impl Default for Rows {
@@ -146,6 +169,7 @@ impl Default for Rows {
             interval: FIRST_INTERVAL_NS,
             boundary: FIRST_INTERVAL_NS,
             last: Activity::default(),
+            last_busy: Vec::new(),
         }
     }
 }
@@ -213,6 +237,10 @@ impl Rows {
         let mut row = std::mem::replace(&mut self.current, Row { phase, ..Row::default() });
         row.flash = now.since(&self.last);
         self.last = now;
+        let busy = chip_busy(ssd);
+        row.chip_busy_ns = busy.clone();
+        row.chip_busy_ns.iter_mut().zip(&self.last_busy).for_each(|(now, last)| *now -= last);
+        self.last_busy = busy;
         let blocks = ssd.flash().blocks();
         let free = (0..ssd.config().geometry.planes()).map(|plane| blocks.free(plane));
         row.free_blocks = free.clone().map(u64::from).sum();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Cause, Counters};
+use nandle_ssd::streams::StreamsKind;
 
 use super::summary::*;
 use super::{Latency, Meter, programs_for, reads_for};
@@ -120,26 +121,96 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
             cache_misses: stats.cache_misses,
         },
         multi_version: multi_version(ssd),
-        across: Across::default(),
-        allocation: Allocation::default(),
-        streams: Streams {
-            per_stream: vec![Stream {
-                stream: 0,
-                host_bytes: written,
-                media_bytes: flash.bytes_programmed,
-                waf,
-            }],
-            ..Streams::default()
+        across: across(ssd),
+        allocation: Allocation {
+            emergency_gcs: stats.allocation.emergency_gcs,
+            backup_csb: stats.allocation.backup_csb,
+            backup_msb: stats.allocation.backup_msb,
         },
+        streams: streams(ssd, meter),
         gc: Gc {
             invocations: stats.gc_invocations,
             moved_pages: stats.gc_moved_pages,
             foreground_ns: stats.foreground_ns,
             victim_valid_histogram: stats.victim_valid.to_vec(),
+            victim_valid_histogram_objects: stats.victim_valid_dedicated.to_vec(),
         },
         flash,
         wear,
         integrity: context.integrity,
+    }
+}
+
+fn across(ssd: &Ssd) -> Across {
+    let a = &ssd.stats().across;
+    Across {
+        direct_writes: a.direct_writes,
+        profitable_merges: a.profitable_merges,
+        unprofitable_merges: a.unprofitable_merges,
+        rollbacks: a.rollbacks,
+        areas_live: ssd.flash().areas().map_or(0, |areas| u64::from(areas.live())),
+        direct_reads: a.direct_reads,
+        merged_reads: a.merged_reads,
+    }
+}
+
+fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
+    let (config, stats) = (ssd.config(), ssd.stats());
+    let sector = u64::from(config.geometry.sector_bytes);
+    let kind = config.scheme.streams;
+    // The drive counts its host streams, then all objects, then what it writes for itself; handles that
+    // keep their survivors apart have a second stream for these.
+    let host = kind.host_streams(&config.streams) as usize;
+    let handles = if kind == StreamsKind::Fdp { config.streams.count as usize } else { host };
+    let mut per_stream: Vec<Stream> = Vec::new();
+    for (number, count) in stats.streams.iter().enumerate() {
+        let (host_bytes, media_bytes) = (count.host_sectors * sector, count.media_sectors * sector);
+        if (handles..host).contains(&number) {
+            let own = &mut per_stream[number - handles];
+            own.host_bytes += host_bytes;
+            own.media_bytes += media_bytes;
+            continue;
+        }
+        let what = match kind {
+            _ if number > host => "internal",
+            _ if number == host => "objects",
+            StreamsKind::MultiStream => "stream",
+            StreamsKind::Fdp => "handle",
+            StreamsKind::ByTime | StreamsKind::FlashAlloc => "normal",
+        };
+        per_stream.push(Stream {
+            stream: per_stream.len() as u64,
+            kind: what.into(),
+            host_bytes,
+            media_bytes,
+            waf: None,
+        });
+    }
+    per_stream.retain(|s| !matches!(s.kind.as_str(), "objects" | "internal") || s.media_bytes > 0);
+    for (number, stream) in per_stream.iter_mut().enumerate() {
+        stream.stream = number as u64;
+        stream.waf = (stream.host_bytes > 0).then(|| stream.media_bytes as f64 / stream.host_bytes as f64);
+    }
+    let classes = meter.classes.iter().enumerate().filter(|(_, class)| class.requests > 0);
+    let objects = stats.streams.get(host).map_or(0, |count| count.media_sectors);
+    Streams {
+        flashalloc_calls: meter.calls.honoured,
+        flashalloc_refused: meter.calls.refused,
+        flashalloc_ns: meter.calls.ns,
+        flashfree_calls: meter.calls.freed,
+        instances_live: u64::from(ssd.flash().instances_live()),
+        fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
+        block_erases_by_trim: stats.block_erases_by_trim,
+        dedicated_demoted: stats.dedicated_demoted,
+        per_stream,
+        per_class: classes
+            .map(|(number, class)| Class {
+                class: number as u64,
+                requests: class.requests,
+                host_bytes: class.bytes,
+                lat_ns: Mean { mean: class.latency_ns as f64 / class.requests as f64 },
+            })
+            .collect(),
     }
 }
 

@@ -386,14 +386,24 @@ group! {
     Streams {
         /// FlashAlloc calls that were honoured.
         flashalloc_calls: u64,
+        /// FlashAlloc calls that were refused: an overlap, too many ranges, no clean blocks.
+        flashalloc_refused: u64,
+        /// Time from the arrival of FlashAlloc calls to their completion, in nanoseconds, added up.
+        flashalloc_ns: u64,
+        /// FlashFree calls.
+        flashfree_calls: u64,
         /// FlashAlloc instances at the end.
         instances_live: u64,
-        /// Pages written to FlashAlloc instances.
+        /// Pages programmed for objects, their copies included.
         fa_pages: u64,
-        /// Blocks erased whole by a trim.
+        /// Blocks of objects that a trim left empty: erased whole, without a copy.
         block_erases_by_trim: u64,
-        /// Each stream of the device.
+        /// Blocks of objects whose survivors had to become normal.
+        dedicated_demoted: u64,
+        /// Each stream of the device; their media bytes add up to flash.bytes_programmed.
         per_stream: Vec<Stream>,
+        /// The host's writes by class: the stream id of the request, or the one that its object was announced with.
+        per_class: Vec<Class>,
     }
 }
 group! {
@@ -401,12 +411,27 @@ group! {
     Stream {
         /// Its number.
         stream: u64,
-        /// Bytes that the host wrote to it.
+        /// What it holds: `normal` (without streams), `stream`, `handle` (FDP), `objects` (all of FlashAlloc's), `internal` (map, log, and copies whose stream is no longer known).
+        kind: String,
+        /// Bytes of the host's programmed for it.
         host_bytes: u64,
-        /// Bytes programmed for it.
+        /// Bytes programmed for it, copies included.
         media_bytes: u64,
-        /// Their ratio; null until the host wrote.
+        /// Their ratio; null until something of the host's was programmed for it.
         waf: Option<f64>,
+    }
+}
+group! {
+    /// The host's writes of one class.
+    Class {
+        /// The host's stream id.
+        class: u64,
+        /// Writes that completed.
+        requests: u64,
+        /// Their bytes.
+        host_bytes: u64,
+        /// Latency.
+        lat_ns: Mean,
     }
 }
 group! {
@@ -420,6 +445,8 @@ group! {
         foreground_ns: u64,
         /// Victims by live pages when chosen, in twentieths of a block; the last is a full one.
         victim_valid_histogram: Vec<u64>,
+        /// The same of blocks dedicated to objects; the first counts also those erased whole without being collected.
+        victim_valid_histogram_objects: Vec<u64>,
     }
 }
 group! {

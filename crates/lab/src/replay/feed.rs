@@ -23,6 +23,23 @@ impl Feed {
         Some(request)
     }
 
+    /// The request `ahead` places behind the next one, as far as it is read.
+    #[inline]
+    pub(super) fn ahead(&self, ahead: usize) -> Option<&Request> {
+        self.batch.get(self.at + ahead)
+    }
+
+    /// Takes the next request too if it belongs with one that was taken already; reads on if it must.
+    pub(super) fn pop_if(&mut self, belongs: impl Fn(&Request) -> bool) -> Result<Option<Request>, Error> {
+        if self.at == self.batch.len() {
+            self.refill()?;
+        }
+        Ok(match self.batch.get(self.at) {
+            Some(next) if belongs(next) => self.pop(),
+            _ => None,
+        })
+    }
+
     /// Reads the next batch; an empty one is the end.
     pub(super) fn refill(&mut self) -> Result<(), Error> {
         self.batch.clear();

@@ -121,6 +121,49 @@ fn nothing_is_lost_of_anything() {
     }
 }
 
+/// Requests on a drive with FlashAlloc: what became of them, and the drive.
+fn with_objects(requests: Vec<Request>) -> (Trace, crate::measure::Calls, Ssd) {
+    let sets = ["geometry.sector_bytes=4096".to_owned()];
+    let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
+    let stop = AtomicBool::new(false);
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    r.run(vec![(Phase::new(Replay::Closed { iodepth: 4 }, List(requests)), address)]).expect("a run");
+    (r.trace, r.meter.calls, r.ssd)
+}
+
+#[test]
+fn ranges_in_a_row_of_one_object_are_one_command() {
+    const MIB: u64 = 1 << 20;
+    let alloc = |object, mib: u64| Request {
+        op: nandle_trace::Op::FlashAlloc,
+        object,
+        stream: 3,
+        ..Request { offset: mib * MIB, bytes: MIB, ..write(0, 0) }
+    };
+    // More ranges than are read at a time: they are not cut apart at the border of a batch either.
+    let mut list: Vec<Request> = (0..1020).map(|n| write(0, n % 8)).collect();
+    list.extend((1..=10).map(|n| alloc(7, n * 4)));
+    list.push(alloc(8, 100));
+    // Unknown objects stay apart; this one overlaps object 8 and is refused.
+    list.push(alloc(0, 120));
+    list.push(alloc(0, 100));
+    // A write that names its object alone is of the object's class.
+    list.push(Request { offset: 100 * MIB, object: 8, ..write(0, 0) });
+    let requests = list.len() as u64;
+    let (trace, calls, ssd) = with_objects(list);
+    assert_eq!((trace.submitted, trace.completed, trace.hints_ignored), (requests, requests, 0));
+    assert_eq!((calls.honoured, calls.refused, calls.freed), (3, 1, 0));
+    let mut ranges: Vec<usize> = ssd.flash().flashalloc_instances().iter().map(|i| i.ranges.len()).collect();
+    ranges.sort_unstable();
+    assert_eq!(ranges, [1, 1, 10]);
+    let free = Request { op: nandle_trace::Op::FlashFree, ..alloc(8, 100) };
+    let (_, calls, ssd) = with_objects(vec![alloc(8, 100), free]);
+    assert_eq!((calls.honoured, calls.freed, ssd.flash().instances_live()), (1, 1, 0));
+}
+
 #[test]
 fn a_failing_source_ends_the_run_with_its_message() {
     struct Broken;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use nandle_ssd::allocation::{AllocationKind, AllocationStats};
-use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig};
+use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, RecoveryConfig};
 use nandle_ssd::nand::{Cause, CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
@@ -68,7 +68,11 @@ impl Plan {
                 sector_bytes: SECTOR as u32,
                 oob_bytes: 1024,
             },
-            cell: CellConfig { kind: self.cell, program_order: ProgramOrder::Relaxed, endurance: 0 },
+            cell: CellConfig {
+                kind: self.cell,
+                program_order: ProgramOrder::Relaxed,
+                ..CellConfig::default()
+            },
             timing: Timing {
                 read_ns: [50_000, 100_000, 150_000, 200_000][..bits].to_vec(),
                 program_ns: [500_000, 2_000_000, 5_500_000, 8_000_000][..bits].to_vec(),
@@ -87,6 +91,8 @@ impl Plan {
             },
             buffer: BufferConfig { bytes: if cached { CACHE_BYTES / u64::from(self.scale) } else { 0 } },
             map_cache: Default::default(),
+            recovery: RecoveryConfig { checkpoint_interval: 0, ..Default::default() },
+            faults: Default::default(),
             gc: GcConfig { types_ahead: self.ahead, ..Default::default() },
             wear: Default::default(),
             streams: Default::default(),

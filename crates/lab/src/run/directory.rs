@@ -2,28 +2,29 @@
 //! `latency/*.hlog`.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt32Array, UInt64Array};
-use arrow_schema::{Field, Schema};
+use arrow_array::RecordBatch;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use nandle_ssd::Op;
-use nandle_ssd::nand::Cause;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::config::{Drive, resolved};
-use crate::measure::{Meter, Row, Summary};
-use crate::workload::Asked;
+use crate::measure::{Meter, Summary};
+use crate::workload::{Asked, FileHash};
 
-const MANIFEST: &str = "manifest.json";
+/// The file that marks a run directory; written last.
+pub const MANIFEST: &str = "manifest.json";
 
 /// A run directory under construction.
 pub(super) struct Directory(PathBuf);
@@ -57,7 +58,7 @@ impl Directory {
         &self,
         drive: &Drive,
         asked: &Asked,
-        trace: Option<&Path>,
+        trace: Option<(&Path, FileHash)>,
         summary: &Summary,
         meter: &Meter,
     ) -> Result<(), Error> {
@@ -69,9 +70,8 @@ impl Directory {
         text("summary.json", pretty(summary))?;
         self.series(drive, meter)?;
         self.latencies(meter)?;
-        let trace = trace.map(|path| -> Result<serde_json::Value, Error> {
-            let (sha256, bytes) = sha256(path).map_err(|e| Error::write(path, e))?;
-            Ok(json!({ "path": path.display().to_string(), "sha256": sha256, "bytes": bytes }))
+        let trace = trace.map(|(path, (sha256, bytes))| {
+            json!({ "path": path.display().to_string(), "sha256": sha256, "bytes": bytes })
         });
         let manifest = json!({
             "program": "nandle",
@@ -82,22 +82,14 @@ impl Directory {
             "seed": summary.seed,
             "complete": summary.complete,
             "digest": summary.digest,
-            "trace": trace.transpose()?,
+            "trace": trace,
             "arguments": std::env::args().collect::<Vec<_>>(),
         });
         text(MANIFEST, pretty(&manifest))
     }
 
     fn series(&self, drive: &Drive, meter: &Meter) -> Result<(), Error> {
-        let path = self.path("timeseries.parquet");
-        let fail = |e: String| Error::write(&path, io::Error::other(e));
-        let batch = series(drive, meter).map_err(|e| fail(e.to_string()))?;
-        let file = File::create(&path).map_err(|e| Error::write(&path, e))?;
-        let mut writer =
-            ArrowWriter::try_new(file, batch.schema(), Some(crate::measure::parquet_properties()))
-                .map_err(|e| fail(e.to_string()))?;
-        writer.write(&batch).map_err(|e| fail(e.to_string()))?;
-        writer.close().map(drop).map_err(|e| fail(e.to_string()))
+        write_parquet(&self.path("timeseries.parquet"), &super::tables::series(drive, meter))
     }
 
     fn latencies(&self, meter: &Meter) -> Result<(), Error> {
@@ -151,94 +143,109 @@ fn log(out: &mut impl Write, op: Op, meter: &Meter) -> io::Result<()> {
     Ok(())
 }
 
-/// The time series as a table; counts are of the interval, not running totals.
-fn series(drive: &Drive, meter: &Meter) -> Result<RecordBatch, arrow_schema::ArrowError> {
-    let rows = meter.rows.rows();
-    let geometry = &drive.config.geometry;
-    let page = u64::from(geometry.page_bytes);
-    let sector = u64::from(geometry.sector_bytes);
-    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
-    let mut whole = |name: &str, f: &dyn Fn(&Row) -> u64| {
-        let column: UInt64Array = rows.iter().map(|row| Some(f(row))).collect();
-        columns.push((name.into(), Arc::new(column)));
-    };
-    whole("start_ns", &|row| meter.rows.start_ns(row));
-    whole("interval_ns", &|_| meter.rows.interval_ns());
-    for (kind, name) in ["read", "write", "trim", "flush"].into_iter().enumerate() {
-        whole(&format!("{name}_requests"), &|row| row.requests[kind]);
-        whole(&format!("{name}_bytes"), &|row| row.bytes[kind]);
-        whole(&format!("{name}_max_ns"), &|row| row.latency_max_ns[kind]);
-    }
-    for (cause, name) in [
-        (Cause::Host, "host"),
-        (Cause::Gc, "gc"),
-        (Cause::Merge, "merge"),
-        (Cause::Map, "map"),
-        (Cause::Meta, "meta"),
-    ] {
-        whole(&format!("programs_{name}"), &|row| row.flash.programs[cause as usize]);
-        whole(&format!("reads_{name}"), &|row| row.flash.reads[cause as usize]);
-    }
-    whole("reads_rmw", &|row| row.flash.reads[Cause::Rmw as usize]);
-    whole("erases", &|row| row.flash.erases);
-    whole("bytes_programmed", &|row| row.flash.programs.iter().sum::<u64>() * page);
-    whole("host_bytes_programmed", &|row| row.flash.host_sectors * sector);
-    whole("foreground_ns", &|row| row.flash.foreground_ns);
-    whole("buffer_wait_ns", &|row| row.flash.buffer_wait_ns);
-    whole("free_blocks", &|row| row.free_blocks);
-    let mut real = |name: &str, f: &dyn Fn(&Row) -> Option<f64>| {
-        let column: Float64Array = rows.iter().map(f).collect();
-        columns.push((name.into(), Arc::new(column)));
-    };
-    let written = |row: &Row| Some(row.bytes[Op::Write as usize]).filter(|&b| b > 0);
-    let over_host = |row: &Row, bytes: u64| written(row).map(|w| bytes as f64 / w as f64);
-    real("waf", &|row| over_host(row, row.flash.programs.iter().sum::<u64>() * page));
-    real("waf_host", &|row| over_host(row, row.flash.host_sectors * sector));
-    real("waf_padding", &|row| {
-        let pages = row.flash.programs[Cause::Host as usize] * page;
-        over_host(row, pages.saturating_sub(row.flash.host_sectors * sector))
-    });
-    for (cause, name) in
-        [(Cause::Gc, "gc"), (Cause::Merge, "merge"), (Cause::Map, "map"), (Cause::Meta, "meta")]
-    {
-        real(&format!("waf_{name}"), &|row| over_host(row, row.flash.programs[cause as usize] * page));
-    }
-    for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
-        real(&format!("{name}_mean_ns"), &|row| row.mean_ns(op));
-        for (share, percentile) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99_9")] {
-            real(&format!("{name}_{percentile}_ns"), &|row| row.percentile_ns(op, share).map(|ns| ns as f64));
-        }
-    }
-    let short: UInt32Array = rows.iter().map(|row| Some(row.phase)).collect();
-    columns.insert(0, ("phase".into(), Arc::new(short)));
-    let least: UInt32Array = rows.iter().map(|row| Some(row.free_blocks_min)).collect();
-    columns.push(("free_blocks_min".into(), Arc::new(least)));
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, column)| Field::new(name, column.data_type().clone(), column.is_nullable()))
-        .collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, c)| c).collect())
+/// Writes one table as a Parquet file.
+pub(crate) fn write_parquet(path: &Path, batch: &RecordBatch) -> Result<(), Error> {
+    let fail = |e: parquet::errors::ParquetError| Error::write(path, io::Error::other(e));
+    let file = File::create(path).map_err(|e| Error::write(path, e))?;
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(crate::measure::parquet_properties()))
+        .map_err(fail)?;
+    writer.write(batch).map_err(fail)?;
+    writer.close().map(drop).map_err(fail)
 }
 
-fn pretty(value: &impl serde::Serialize) -> String {
+/// Latencies of one kind of requests as a log has them: (kind, histogram in nanoseconds).
+pub type Latencies = Vec<(String, Histogram<u64>)>;
+
+/// A run directory that was read back.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Where it is.
+    pub path: PathBuf,
+    /// `summary.json`
+    pub summary: Summary,
+    /// `manifest.json`
+    pub manifest: serde_json::Value,
+    /// `config.resolved.toml`
+    pub config: String,
+    /// `timeseries.parquet`
+    pub series: RecordBatch,
+    /// `latency/*.hlog`, each whole.
+    pub latency: Latencies,
+}
+
+impl Loaded {
+    /// Whether `path` is a directory with a finished (or interrupted) run in it.
+    #[must_use]
+    pub fn is_run(path: &Path) -> bool {
+        path.join(MANIFEST).is_file()
+    }
+
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// If a file is missing or is not what a run writes: the file, and what is wrong.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        if !Self::is_run(path) {
+            return Err(Error::input(format!(
+                "{}: no {MANIFEST} in it; expected a run directory, as `nandle run -o DIR` writes",
+                path.display()
+            )));
+        }
+        let text = |name: &str| {
+            let path = path.join(name);
+            fs::read_to_string(&path).map_err(|e| Error::input(format!("{}: {e}", path.display())))
+        };
+        let wrong = |name: &str, e: &dyn std::fmt::Display| {
+            Error::input(format!(
+                "{}: {e}; expected what nandle {} writes",
+                path.join(name).display(),
+                env!("CARGO_PKG_VERSION")
+            ))
+        };
+        let summary = serde_json::from_str(&text("summary.json")?).map_err(|e| wrong("summary.json", &e))?;
+        let manifest = serde_json::from_str(&text(MANIFEST)?).map_err(|e| wrong(MANIFEST, &e))?;
+        let series =
+            read_parquet(&path.join("timeseries.parquet")).map_err(|e| wrong("timeseries.parquet", &e))?;
+        let mut latency = Vec::new();
+        for kind in ["read", "write", "trim", "flush"] {
+            let name = format!("latency/{kind}.hlog");
+            let Ok(bytes) = fs::read(path.join(&name)) else { continue };
+            latency.push((kind.to_owned(), read_log(&bytes).map_err(|e| wrong(&name, &e))?));
+        }
+        let config = text("config.resolved.toml")?;
+        Ok(Self { path: path.to_owned(), summary, manifest, config, series, latency })
+    }
+}
+
+/// The rows of a Parquet file as one batch.
+pub(crate) fn read_parquet(path: &Path) -> Result<RecordBatch, String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+    let schema = Arc::clone(reader.schema());
+    let batches: Result<Vec<RecordBatch>, _> = reader.build().map_err(|e| e.to_string())?.collect();
+    match batches.map_err(|e| e.to_string())?.as_slice() {
+        [] => Ok(RecordBatch::new_empty(schema)),
+        [one] => Ok(one.clone()),
+        many => arrow_select::concat::concat_batches(&schema, many).map_err(|e| e.to_string()),
+    }
+}
+
+/// All intervals of a log in one histogram.
+fn read_log(bytes: &[u8]) -> Result<Histogram<u64>, String> {
+    let mut whole = Histogram::<u64>::new(3).map_err(|e| e.to_string())?;
+    let mut deserializer = Deserializer::new();
+    for entry in IntervalLogIterator::new(bytes) {
+        let LogEntry::Interval(interval) = entry.map_err(|e| format!("{e:?}"))? else { continue };
+        let packed = STANDARD.decode(interval.encoded_histogram()).map_err(|e| e.to_string())?;
+        let part: Histogram<u64> =
+            deserializer.deserialize(&mut packed.as_slice()).map_err(|e| format!("{e:?}"))?;
+        whole.add(&part).map_err(|e| e.to_string())?;
+    }
+    Ok(whole)
+}
+
+pub(crate) fn pretty(value: &impl serde::Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
-}
-
-/// Hash of a file, hexadecimal, and its length.
-fn sha256(path: &Path) -> io::Result<(String, u64)> {
-    let mut file = File::open(path)?;
-    let (mut hash, mut bytes) = (Sha256::new(), 0);
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            break;
-        }
-        hash.update(&buffer[..n]);
-        bytes += n as u64;
-    }
-    let digest = hash.finalize();
-    Ok((digest.iter().map(|b| format!("{b:02x}")).collect(), bytes))
 }

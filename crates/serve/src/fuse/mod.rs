@@ -96,7 +96,7 @@ fn errno(fault: Fault) -> Errno {
         Fault::OutOfRange => Errno::EINVAL,
         Fault::ReadOnly => Errno::EROFS,
         Fault::Unsupported => Errno::EOPNOTSUPP,
-        Fault::Image | Fault::Gone => Errno::EIO,
+        Fault::Media | Fault::Image | Fault::Gone => Errno::EIO,
     }
 }
 

@@ -38,7 +38,7 @@ const ALIGN: u64 = 4096;
 
 /// Settings that may differ from those with which an image was made: they change neither what the
 /// flash holds nor how it is read.
-const FREE: [&str; 6] = ["name", "description", "timing", "queue", "precondition", "gc"];
+const FREE: [&str; 7] = ["name", "description", "timing", "queue", "precondition", "gc", "faults"];
 
 /// An image, locked, and where everything lies in it.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl Image {
         for plane in 0..self.geometry.planes() {
             for block in self.geometry.blocks_of(plane) {
                 if array.condition(block) != BlockCondition::Good {
-                    self.write_block(array, block)?;
+                    self.write_block(array, block, false)?;
                 }
                 for page in 0..self.geometry.pages_per_block {
                     let ppn = self.geometry.ppn(block, page);
@@ -242,7 +242,8 @@ impl Image {
         for &change in changes {
             match change {
                 Change::Page(ppn) => self.write_page(array, ppn)?,
-                Change::Block(block) => self.write_block(array, block)?,
+                Change::Block(block) => self.write_block(array, block, false)?,
+                Change::Erased(block) => self.write_block(array, block, true)?,
             }
         }
         Ok(())
@@ -274,27 +275,34 @@ impl Image {
         let contents = match oob.kind {
             PageUse::Erased => return Ok(()),
             PageUse::Data => array.sectors(ppn, 0, self.geometry.sectors_per_page()),
-            PageUse::Map | PageUse::Meta => array.note(ppn).map_or(&[][..], |note| note),
+            PageUse::Map | PageUse::Meta | PageUse::Checkpoint => array.note(ppn).map_or(&[][..], |note| note),
             PageUse::Padding | PageUse::Torn => &[],
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        write_page(&mut buffer, ppn.0, array.seq(ppn), &oob, contents);
+        let numbers = (array.seq(ppn), array.version(ppn), array.lost(ppn));
+        write_page(&mut buffer, ppn.0, numbers, &oob, contents);
         let result = self.file.write_all_at(&buffer, self.slot(ppn));
         self.buffer = buffer;
         result.map_err(|e| self.fail(e))
     }
 
     /// The record first: from then on the old pages count as erased, whether the hole is there or not.
-    fn write_block(&mut self, array: &Array, block: Block) -> Result<(), Error> {
+    fn write_block(&mut self, array: &Array, block: Block, erased: bool) -> Result<(), Error> {
         let number = self.number(block);
         let condition = array.condition(block);
         // After an erase the next programs may be on order already.
         let on_order = array.pages_programmed(block) > 0;
         let since = if on_order { array.seq_of_block(block) } else { array.next_seq() };
-        let record = BlockRecord { block: number as u32, erases: array.erases(block), condition, since };
+        let record = BlockRecord {
+            block: number as u32,
+            erases: array.erases(block),
+            condition,
+            doomed: array.is_doomed(block),
+            since,
+        };
         let at = HEADER + number * BLOCK_BYTES as u64;
         self.file.write_all_at(&record.bytes(), at).map_err(|e| self.fail(e))?;
-        if condition != BlockCondition::Undefined {
+        if erased {
             let from = self.slot(self.geometry.ppn(block, 0));
             let bytes = u64::from(self.geometry.pages_per_block) * self.slot_bytes;
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -321,7 +329,7 @@ impl Image {
         for (block, record) in blocks.zip(table.chunks_exact(BLOCK_BYTES)) {
             let number = self.number(block) as u32;
             let record = BlockRecord::read(number, record.try_into().expect("chunks of that size"));
-            array.restore_block(block, record.erases, record.condition);
+            array.restore_block(block, record.erases, record.condition, record.doomed);
             if record.since > 0 {
                 array.restore_seq(record.since - 1);
             }
@@ -379,13 +387,16 @@ impl Image {
             };
             let oob = Oob { kind: read.kind, stream: read.stream, extents };
             let torn = read.kind == PageUse::Torn;
-            array.restore_page(ppn, seq, (!torn).then_some(&oob)).map_err(|e| {
+            array.restore_page(ppn, (seq, read.version), (!torn).then_some(&oob)).map_err(|e| {
                 let plane = g.plane_of(block);
                 Error::input(format!("{}: plane {plane}: {e}: the image is damaged", self.path.display()))
             })?;
             match read.kind {
-                PageUse::Data => array.fill(ppn, 0, &contents),
-                PageUse::Map | PageUse::Meta => array.set_note(ppn, contents.into()),
+                PageUse::Data => {
+                    array.fill(ppn, 0, &contents);
+                    array.lose(ppn, read.lost);
+                }
+                PageUse::Map | PageUse::Meta | PageUse::Checkpoint => array.set_note(ppn, contents.into()),
                 _ => {}
             }
         }

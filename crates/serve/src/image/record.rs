@@ -12,7 +12,7 @@ pub const BLOCK_BYTES: usize = 32;
 
 const PAGE_MAGIC: u32 = u32::from_le_bytes(*b"page");
 const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"blck");
-const FIXED: usize = 40;
+const FIXED: usize = 56;
 const EXTENT_BYTES: usize = 10;
 
 /// What is read back of a block.
@@ -24,6 +24,8 @@ pub struct BlockRecord {
     pub erases: u32,
     /// Its condition.
     pub condition: BlockCondition,
+    /// A program failed in it.
+    pub doomed: bool,
     /// Pages with a smaller sequence number are from before its last erase.
     pub since: u64,
 }
@@ -42,6 +44,7 @@ impl BlockRecord {
         out[8..12].copy_from_slice(&self.block.to_le_bytes());
         out[12..16].copy_from_slice(&self.erases.to_le_bytes());
         out[16..20].copy_from_slice(&condition.to_le_bytes());
+        out[20] = u8::from(self.doomed);
         out[24..32].copy_from_slice(&self.since.to_le_bytes());
         let sum = crc32fast::hash(&out[8..]);
         out[4..8].copy_from_slice(&sum.to_le_bytes());
@@ -52,7 +55,7 @@ impl BlockRecord {
     #[must_use]
     pub fn read(block: u32, bytes: &[u8; BLOCK_BYTES]) -> Self {
         if *bytes == [0; BLOCK_BYTES] {
-            return Self { block, erases: 0, condition: BlockCondition::Good, since: 0 };
+            return Self { block, erases: 0, condition: BlockCondition::Good, doomed: false, since: 0 };
         }
         let sound = word(bytes, 0) == BLOCK_MAGIC
             && word(bytes, 4) == crc32fast::hash(&bytes[8..])
@@ -62,7 +65,7 @@ impl BlockRecord {
             2 if sound => BlockCondition::Bad,
             _ => BlockCondition::Undefined,
         };
-        Self { block, erases: word(bytes, 12), condition, since: long(bytes, 24) }
+        Self { block, erases: word(bytes, 12), condition, doomed: bytes[20] != 0, since: long(bytes, 24) }
     }
 }
 
@@ -79,6 +82,10 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 pub struct PageRecord {
     /// Its sequence number.
     pub seq: u64,
+    /// The place of its contents among everything that was written.
+    pub version: u64,
+    /// Sectors that cannot be read any more, by their place in the page.
+    pub lost: u64,
     /// What it is used for.
     pub kind: PageUse,
     /// Which stream wrote it.
@@ -96,7 +103,7 @@ pub struct PageRecord {
 pub fn write_page(
     out: &mut Vec<u8>,
     ppn: u32,
-    seq: u64,
+    (seq, version, lost): (u64, u64, u64),
     oob: &nandle_ssd::nand::Oob<'_>,
     contents: &[u8],
 ) {
@@ -115,6 +122,8 @@ pub fn write_page(
     out[26..28].copy_from_slice(&(list.len() as u16).to_le_bytes());
     out[28..32].copy_from_slice(&lpn.to_le_bytes());
     out[32..36].copy_from_slice(&[oob.kind as u8, form, start, len]);
+    out[40..48].copy_from_slice(&version.to_le_bytes());
+    out[48..56].copy_from_slice(&lost.to_le_bytes());
     for (n, extent) in list.iter().enumerate() {
         let at = FIXED + n * EXTENT_BYTES;
         out[at..at + 8].copy_from_slice(&extent.lsn.to_le_bytes());
@@ -134,6 +143,8 @@ impl PageRecord {
         }
         let torn = Self {
             seq: long(head, 16),
+            version: long(head, 40),
+            lost: long(head, 48),
             kind: PageUse::Torn,
             stream: 0,
             home: None,
@@ -146,6 +157,7 @@ impl PageRecord {
             2 => PageUse::Map,
             3 => PageUse::Meta,
             4 => PageUse::Padding,
+            6 => PageUse::Checkpoint,
             _ => return Some(torn),
         };
         let runs = usize::from(u16::from_le_bytes([head[26], head[27]]));
@@ -195,11 +207,12 @@ mod tests {
             let shape = if home { Extents::Home { lpn: 77, start: 3, len: 9 } } else { Extents::List(&extents) };
             let oob = Oob { kind: PageUse::Data, stream: 12, extents: shape };
             let mut bytes = vec![];
-            write_page(&mut bytes, 42, seq, &oob, &contents);
+            write_page(&mut bytes, 42, (seq, 3, 5), &oob, &contents);
             let (head, rest) = bytes.split_at(PAGE_HEAD);
             let read = PageRecord::read(42, head).expect("a page");
             prop_assert!(read.is_sound(head, rest));
-            prop_assert_eq!((read.seq, read.stream, read.kind), (seq, 12, PageUse::Data));
+            prop_assert_eq!((read.seq, read.version, read.lost), (seq, 3, 5));
+            prop_assert_eq!((read.stream, read.kind), (12, PageUse::Data));
             prop_assert_eq!(read.home, home.then_some((77, 3, 9)));
             prop_assert_eq!(&read.extents, if home { &[][..] } else { &extents });
             let at = flip % bytes.len();
@@ -213,7 +226,7 @@ mod tests {
             erases: u32, since: u64, bad: bool, flip in 0_usize..BLOCK_BYTES * 8,
         ) {
             let condition = if bad { BlockCondition::Bad } else { BlockCondition::Good };
-            let record = BlockRecord { block: 5, erases, condition, since };
+            let record = BlockRecord { block: 5, erases, condition, doomed: bad, since };
             let mut bytes = record.bytes();
             prop_assert_eq!(BlockRecord::read(5, &bytes), record);
             bytes[flip / 8] ^= 1_u8 << (flip % 8);

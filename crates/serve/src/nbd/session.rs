@@ -62,6 +62,7 @@ impl Ticket {
             Err(Fault::OutOfRange) => return (self.error(self.beyond, "beyond the end of the device"), vec![]),
             Err(Fault::ReadOnly) => return (self.error(Errno::Perm, "the flash is worn out"), vec![]),
             Err(Fault::Unsupported) => return (self.error(Errno::NotSup, "not supported"), vec![]),
+            Err(Fault::Media) => return (self.error(Errno::Io, "the flash cannot return the data"), vec![]),
             Err(Fault::Image) => return (self.error(Errno::Io, "the image cannot be written"), vec![]),
             Err(Fault::Gone) => return (self.error(Errno::Shutdown, "shutting down"), vec![]),
         };

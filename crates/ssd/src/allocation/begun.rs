@@ -331,6 +331,10 @@ impl Begun {
         blocks.unlist_begun(block);
     }
 
+    pub(super) fn is_queued(&self, block: Block) -> bool {
+        self.links[block.0 as usize].kind != NOWHERE
+    }
+
     /// Checks queues and counts against the array; for tests.
     pub(super) fn check(&self, array: &Array, blocks: &Blocks) {
         let mut queued = 0;

@@ -264,6 +264,19 @@ impl Allocation {
             begun.give_up(plane, block, array, blocks);
         }
     }
+    /// No further page of `block`, in which a program failed, is taken.
+    pub(crate) fn avoid(&mut self, plane: u32, block: Block, array: &Array, blocks: &mut Blocks) {
+        match self {
+            Self::Strict(strict) => strict.avoid(block),
+            _ => {
+                if let Some(begun) = self.begun_mut()
+                    && begun.is_queued(block)
+                {
+                    begun.give_up(plane, block, array, blocks);
+                }
+            }
+        }
+    }
     /// At power-on: `block` was being written for `role`. False if that place is taken.
     pub(crate) fn resume(
         &mut self,

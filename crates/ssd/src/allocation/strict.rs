@@ -62,6 +62,10 @@ impl Strict {
         self.left(plane, role, array) + fresh * array.geometry().pages_per_block
     }
 
+    pub(super) fn avoid(&mut self, block: Block) {
+        self.open.iter_mut().filter(|open| **open == block.0).for_each(|open| *open = NONE);
+    }
+
     pub(super) fn resume(&mut self, plane: u32, role: Role, block: Block) -> bool {
         let slot = self.slot(plane, role);
         let vacant = slot < self.open.len() && self.open[slot] == NONE;

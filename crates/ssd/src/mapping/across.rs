@@ -513,7 +513,7 @@ impl Flash {
         let (ppn, op) = self.append(&page, &after);
         if !reads.is_empty() {
             let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            self.mark_rmw(op, &reads);
+            self.mark_rmw(op, reads);
         }
         for half in [0, 1] {
             let lpn = first + half as u32;

@@ -353,7 +353,7 @@ impl Flash {
         self.set_beside(ppn);
         if !reads.is_empty() {
             let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            self.mark_rmw(op, &reads);
+            self.mark_rmw(op, reads);
         }
         for &(n, mask, keep, shift) in &pieces {
             let part = &write.parts[n];
@@ -381,7 +381,7 @@ impl Flash {
         self.geometry().plane_of(self.geometry().block_of(ppn)) as usize
     }
 
-    fn set_beside(&mut self, ppn: Ppn) {
+    pub(crate) fn set_beside(&mut self, ppn: Ppn) {
         let plane = self.plane_of_page(ppn);
         let regions = self.regions_mut();
         let word = ppn.0 as usize / 64;
@@ -390,6 +390,11 @@ impl Flash {
         }
         regions.is_beside[word] |= 1 << (ppn.0 % 64);
         regions.beside[plane] += 1;
+    }
+
+    /// Whether the scheme counts `ppn` as a page beside home.
+    pub(crate) fn lies_beside(&self, ppn: Ppn) -> bool {
+        matches!(self.table, Table::Regions(_)) && self.is_beside(ppn)
     }
 
     fn is_beside(&self, ppn: Ppn) -> bool {

@@ -366,7 +366,7 @@ impl MultiVersion {
         let (ppn, op) = flash.append(&page, &after);
         if rest != 0 {
             let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            flash.mark_rmw(op, &reads);
+            flash.mark_rmw(op, reads);
         }
         flash.count_host_sectors(mask);
         flash.carry(lpn, rest, ppn, 0);

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{Part, Write};
 use crate::allocation::PageClass;
 use crate::flash::{Flash, Owner, Page, Reads};
-use crate::fragments::{Fragment, runs};
+use crate::fragments::{Fragment, only_run, runs};
 
 /// Places each part by itself.
 pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
@@ -38,7 +38,7 @@ pub(crate) fn place_beside(
     let &Part { lpn, mask, contents, release, load } = part;
     let full = mask == flash.full_mask();
     let keep = if full { 0 } else { flash.stored(lpn, !(mask | held)) };
-    let mut after: SmallVec<[OpId; 4]> = load.into_iter().collect();
+    let mut after: SmallVec<[OpId; 4]> = SmallVec::from_slice(load.as_slice());
     let before = reads.len();
     if keep != 0 {
         flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
@@ -46,20 +46,23 @@ pub(crate) fn place_beside(
     }
     let (role, class) = (flash.host_role(lpn, write.stream), PageClass { full, alone: write.alone });
     let plane = flash.choose_plane(lpn, role, class).expect("room was checked");
-    let base = u64::from(lpn) * u64::from(flash.sectors_per_page());
-    let list: SmallVec<[Extent; 2]> = runs(mask | keep)
-        .map(|(start, len)| Extent { lsn: base + u64::from(start), sectors: len as u8, at: start as u8 })
-        .collect();
-    let extents = match list.as_slice() {
-        [e] => Extents::Home { lpn, start: e.at, len: e.sectors },
-        list => Extents::List(list),
+    let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
+    let extents = if let Some((start, len)) = only_run(mask | keep) {
+        Extents::Home { lpn, start: start as u8, len: len as u8 }
+    } else {
+        let base = u64::from(lpn) * u64::from(flash.sectors_per_page());
+        list.extend(runs(mask | keep).map(|(start, len)| Extent {
+            lsn: base + u64::from(start),
+            sectors: len as u8,
+            at: start as u8,
+        }));
+        Extents::List(&list)
     };
     let owner = Owner { request: write.request, release };
     let page = Page { plane, role, class, kind: PageUse::Data, extents, cause: Cause::Host, owner };
     let (ppn, op) = flash.append(&page, &after);
     if reads.len() > before {
-        let reads: SmallVec<[OpId; 4]> = reads[before..].iter().map(|&(_, op)| op).collect();
-        flash.mark_rmw(op, &reads);
+        flash.mark_rmw(op, reads[before..].iter().map(|&(_, read)| read));
     }
     flash.count_host_sectors(mask);
     flash.carry(lpn, keep, ppn, 0);

@@ -212,6 +212,13 @@ impl Streams {
         }
     }
 
+    /// No further page of `block` of an object, in which a program failed, is taken.
+    pub(crate) fn avoid(&mut self, home: u16, block: nandle_nand::Block) {
+        if let Some(flashalloc) = self.flashalloc_mut() {
+            flashalloc.objects.avoid(home, block);
+        }
+    }
+
     /// Whether blocks can be dedicated to objects.
     pub(crate) fn has_objects(&self) -> bool {
         matches!(self, Self::FlashAlloc(_))

@@ -358,6 +358,13 @@ impl Objects {
         unwritten
     }
 
+    /// No further page of `block` is taken.
+    pub fn avoid(&mut self, number: u16, block: Block) {
+        let home = &mut self.homes[usize::from(number)];
+        home.lanes.retain(|&b| b != block);
+        home.survivors.retain(|b| *b != block);
+    }
+
     /// A block of `home` was erased.
     pub fn released(&mut self, number: u16, block: Block) {
         let home = &mut self.homes[usize::from(number)];

@@ -1,0 +1,114 @@
+//! The figures of a summary that runs are compared by.
+
+use super::summary::{Requests, Summary};
+use crate::units;
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A count.
+    Count,
+    /// A ratio.
+    Ratio,
+    /// Nanoseconds.
+    Ns,
+    /// Something per simulated second.
+    PerSecond,
+    /// Bytes per simulated second.
+    BytesPerSecond,
+}
+
+impl Unit {
+    /// A figure as people read it.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Count => units::count(value as u64),
+            Self::Ratio => format!("{value:.3}"),
+            Self::Ns => units::time(value),
+            Self::PerSecond => units::count(value as u64),
+            Self::BytesPerSecond => format!("{}/s", units::bytes(value as u64)),
+        }
+    }
+}
+
+/// A figure of the summary.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its key in `summary.json`.
+    pub key: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Less of it is better.
+    pub less_is_better: bool,
+    /// The figure; none if the run had nothing of the kind.
+    pub of: fn(&Summary) -> Option<f64>,
+}
+
+fn some(n: u64) -> Option<f64> {
+    (n > 0).then_some(n as f64)
+}
+
+fn percentile(r: &Requests, key: &str) -> Option<f64> {
+    (r.requests > 0).then(|| r.lat_ns.percentile.get(key).map(|&ns| ns as f64)).flatten()
+}
+
+fn mean(r: &Requests) -> Option<f64> {
+    (r.requests > 0).then_some(r.lat_ns.mean)
+}
+
+macro_rules! metrics {
+    ($($key:literal, $name:literal, $Unit:ident, $less:literal, $of:expr;)*) => {
+        /// What runs are compared by, the first being what the field looks at first.
+        pub const METRICS: &[Metric] = &[
+            $(Metric { key: $key, name: $name, unit: Unit::$Unit, less_is_better: $less, of: $of }),*
+        ];
+    };
+}
+
+metrics! {
+    "waf", "WAF", Ratio, true, |s| s.waf;
+    "waf_steady", "WAF, last third", Ratio, true, |s| s.waf_steady;
+    "flash.programs.total", "pages programmed", Count, true, |s| some(s.flash.programs.total);
+    "flash.programs.gc", "pages moved by GC", Count, true, |s| some(s.flash.programs.gc);
+    "flash.reads.rmw", "RMW reads", Count, true, |s| some(s.flash.reads.rmw);
+    "flash.reads.total", "pages read", Count, true, |s| some(s.flash.reads.total);
+    "flash.erases", "blocks erased", Count, true, |s| some(s.flash.erases);
+    "host.write.lat_ns.mean", "write latency, mean", Ns, true, |s| mean(&s.host.write);
+    "host.write.lat_ns.percentile.99", "write latency, 99%", Ns, true, |s| percentile(&s.host.write, "99.000000");
+    "host.write.lat_ns.percentile.99.9", "write latency, 99.9%", Ns, true, |s| percentile(&s.host.write, "99.900000");
+    "host.read.lat_ns.mean", "read latency, mean", Ns, true, |s| mean(&s.host.read);
+    "host.read.lat_ns.percentile.99", "read latency, 99%", Ns, true, |s| percentile(&s.host.read, "99.000000");
+    "host.all.iops", "requests per second", PerSecond, false, |s| Some(s.host.all.iops).filter(|&v| v > 0.0);
+    "host.all.bw_bytes", "host bandwidth", BytesPerSecond, false, |s| Some(s.host.all.bw_bytes).filter(|&v| v > 0.0);
+    "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
+}
+
+/// `value` as a multiple of `baseline`, as people read it.
+#[must_use]
+pub fn ratio(value: Option<f64>, baseline: Option<f64>) -> String {
+    match (value, baseline) {
+        (Some(value), Some(baseline)) if baseline != 0.0 => format!("{:.2}x", value / baseline),
+        _ => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lead_to_figures_of_the_summary() {
+        let value = serde_json::to_value(Summary::default()).expect("plain data");
+        for metric in METRICS {
+            // Percentiles are named by their share, which has a point of its own.
+            let key = metric.key.split(".percentile").next().unwrap_or_default();
+            let found = key.split('.').try_fold(&value, |v, part| v.get(part));
+            assert!(found.is_some(), "{}", metric.key);
+        }
+        assert_eq!(ratio(Some(1.0), Some(2.0)), "0.50x");
+        assert_eq!(ratio(None, Some(2.0)), "-");
+    }
+}

@@ -1,0 +1,188 @@
+//! What papers publish beside what was measured here, as a page.
+
+use serde::{Deserialize, Serialize};
+
+use super::page::{Csv, Page};
+use super::svg::{self, Bar, escape, figure};
+
+/// Claims of a paper and what became of them. Fields that a writer adds are ignored, so that any list
+/// of claims with these can be shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// The paper.
+    pub title: String,
+    /// Its claims.
+    pub claims: Vec<Entry>,
+    /// Tables of the runs behind them.
+    pub tables: Vec<Table>,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Entry {
+    /// Its name in the list of claims.
+    pub id: String,
+    /// Figure or section of the paper.
+    pub place: String,
+    /// What is measured.
+    pub what: String,
+    /// The workload that it was measured with here.
+    pub workload: String,
+    /// The paper's figure.
+    pub paper: f64,
+    /// Ours; none if it was not computed.
+    pub ours: Option<f64>,
+    /// `met`, `direction`, `not-met` or `not-computed`.
+    pub verdict: String,
+    /// Why ours differs, or why there is none.
+    pub why: String,
+}
+
+/// Figures of several runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Heads of its columns.
+    pub columns: Vec<String>,
+    /// One row a run: text, a number, or nothing.
+    pub rows: Vec<Vec<serde_json::Value>>,
+}
+
+fn words(verdict: &str) -> (&'static str, &'static str) {
+    match verdict {
+        "met" => ("met", "good"),
+        "direction" => ("direction only", "fair"),
+        "not-met" => ("not met", "bad"),
+        _ => ("not computed", "hint"),
+    }
+}
+
+fn cell(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "-".into(),
+        serde_json::Value::String(text) => escape(text),
+        other => other.as_f64().map_or_else(|| escape(&other.to_string()), figure),
+    }
+}
+
+/// The page.
+#[must_use]
+pub fn render(ledger: &Ledger) -> String {
+    let count = |verdict: &str| ledger.claims.iter().filter(|c| c.verdict == verdict).count();
+    let computed = ledger.claims.iter().filter(|c| c.ours.is_some()).count();
+    let verdict = format!(
+        "{} of {computed} figures that were computed say what the paper says; {} more go its way, {} do not; {} were not computed.",
+        count("met"),
+        count("direction"),
+        count("not-met"),
+        ledger.claims.len() - computed
+    );
+    let mut page = Page::new(&ledger.title, &verdict);
+    page.notes(&ledger.notes);
+    let mut rows = String::new();
+    let mut csv = Csv::new(["claim", "place", "what", "workload", "paper", "here", "verdict", "why"]);
+    for c in &ledger.claims {
+        let (said, class) = words(&c.verdict);
+        let why =
+            if c.why.is_empty() { String::new() } else { format!("<br><small>{}</small>", escape(&c.why)) };
+        rows += &format!(
+            "<tr><td>{}<br><small>{}</small></td><td class=\"words\">{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"words\"><span class=\"{class}\">{said}</span>{why}</td></tr>",
+            escape(&c.id),
+            escape(&c.place),
+            escape(&c.what),
+            escape(&c.workload),
+            figure(c.paper),
+            c.ours.map_or_else(|| "-".into(), figure)
+        );
+        csv.row([
+            c.id.clone(),
+            c.place.clone(),
+            c.what.clone(),
+            c.workload.clone(),
+            c.paper.to_string(),
+            c.ours.map_or_else(String::new, |v| v.to_string()),
+            said.into(),
+            c.why.clone(),
+        ]);
+    }
+    page.heading("Claims");
+    page.wide(&format!(
+        "<div class=\"scroll\"><table><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
+    ));
+    page.heading("Side by side");
+    let bars: Vec<Bar> = ledger
+        .claims
+        .iter()
+        .filter(|c| c.paper > 0.0)
+        .filter_map(|c| Some((c, c.ours? / c.paper)))
+        .map(|(c, ratio)| Bar {
+            label: format!("{}: {}", c.id, c.what),
+            parts: vec![ratio.clamp(0.0, 3.0)],
+            colour: match c.verdict.as_str() {
+                "met" => 2,
+                "direction" => 1,
+                _ => 3,
+            },
+            shown: format!("{ratio:.2}x"),
+        })
+        .collect();
+    page.card(
+        "Ours as a multiple of the paper's",
+        "The dashed line is the paper. Green: met; orange: direction only; red: not met. Bars end at 3x.",
+        &svg::bars("ours as a multiple of the paper's", &bars, Some(1.0)),
+        &csv,
+    );
+    for table in &ledger.tables {
+        page.heading(&table.title);
+        let heads: String = table.columns.iter().map(|c| format!("<th>{}</th>", escape(c))).collect();
+        let rows: String = table
+            .rows
+            .iter()
+            .map(|row| {
+                let cells: String = row.iter().map(|v| format!("<td>{}</td>", cell(v))).collect();
+                format!("<tr>{cells}</tr>")
+            })
+            .collect();
+        page.wide(&format!("<div class=\"scroll\"><table><tr>{heads}</tr>{rows}</table></div>"));
+    }
+    page.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_not_met_is_shown_as_not_met() {
+        let ledger: Ledger = serde_json::from_value(serde_json::json!({
+            "title": "A <paper>", "schema_version": 1,
+            "claims": [
+                { "id": "a", "place": "Fig 1", "what": "WAF", "workload": "w", "paper": 2.0, "ours": 1.9, "rule": "value", "margin": 0.2, "verdict": "met", "why": "" },
+                { "id": "b", "place": "Fig 2", "what": "latency", "workload": "w", "paper": 2.0, "ours": 9.0, "verdict": "not-met", "why": "another <buffer>" },
+                { "id": "c", "place": "Fig 3", "what": "erases", "workload": "-", "paper": 1.0, "ours": null, "verdict": "not-computed", "why": "no trace" },
+            ],
+            "tables": [{ "title": "runs", "columns": ["scheme", "WAF"], "rows": [["lru", 1.5], ["x", null]] }],
+            "notes": ["quick"],
+        }))
+        .expect("plain data");
+        let html = render(&ledger);
+        for part in [
+            "1 of 2 figures",
+            "1 do not; 1 were not computed",
+            "not met",
+            "another &lt;buffer&gt;",
+            "4.50x",
+            "A &lt;paper&gt;",
+            "quick",
+        ] {
+            assert!(html.contains(part), "no {part:?} in\n{html}");
+        }
+        assert!(!html.contains("<buffer>") && !html.contains("<script"));
+    }
+}

@@ -1,0 +1,120 @@
+//! What a run measured as Arrow tables.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::{Array as _, ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_schema::{Field, Schema};
+use nandle_ssd::Op;
+use nandle_ssd::nand::Cause;
+
+use crate::config::Drive;
+use crate::measure::{Meter, Row, op_name};
+
+/// The time series as a table; counts are of the interval, not running totals.
+#[must_use]
+pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
+    let rows = meter.rows.rows();
+    let geometry = &drive.config.geometry;
+    let page = u64::from(geometry.page_bytes);
+    let sector = u64::from(geometry.sector_bytes);
+    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    let mut whole = |name: &str, f: &dyn Fn(&Row) -> u64| {
+        let column: UInt64Array = rows.iter().map(|row| Some(f(row))).collect();
+        columns.push((name.into(), Arc::new(column)));
+    };
+    whole("start_ns", &|row| meter.rows.start_ns(row));
+    whole("interval_ns", &|_| meter.rows.interval_ns());
+    for (kind, name) in ["read", "write", "trim", "flush"].into_iter().enumerate() {
+        whole(&format!("{name}_requests"), &|row| row.requests[kind]);
+        whole(&format!("{name}_bytes"), &|row| row.bytes[kind]);
+        whole(&format!("{name}_max_ns"), &|row| row.latency_max_ns[kind]);
+    }
+    for (cause, name) in [
+        (Cause::Host, "host"),
+        (Cause::Gc, "gc"),
+        (Cause::Merge, "merge"),
+        (Cause::Map, "map"),
+        (Cause::Meta, "meta"),
+    ] {
+        whole(&format!("programs_{name}"), &|row| row.flash.programs[cause as usize]);
+        whole(&format!("reads_{name}"), &|row| row.flash.reads[cause as usize]);
+    }
+    whole("reads_rmw", &|row| row.flash.reads[Cause::Rmw as usize]);
+    whole("erases", &|row| row.flash.erases);
+    whole("bytes_programmed", &|row| row.flash.programs.iter().sum::<u64>() * page);
+    whole("host_bytes_programmed", &|row| row.flash.host_sectors * sector);
+    whole("foreground_ns", &|row| row.flash.foreground_ns);
+    whole("buffer_wait_ns", &|row| row.flash.buffer_wait_ns);
+    whole("cache_hits", &|row| row.flash.cache_hits);
+    whole("cache_misses", &|row| row.flash.cache_misses);
+    whole("free_blocks", &|row| row.free_blocks);
+    let mut real = |name: &str, f: &dyn Fn(&Row) -> Option<f64>| {
+        let column: Float64Array = rows.iter().map(f).collect();
+        columns.push((name.into(), Arc::new(column)));
+    };
+    let written = |row: &Row| Some(row.bytes[Op::Write as usize]).filter(|&b| b > 0);
+    let over_host = |row: &Row, bytes: u64| written(row).map(|w| bytes as f64 / w as f64);
+    real("waf", &|row| over_host(row, row.flash.programs.iter().sum::<u64>() * page));
+    real("waf_host", &|row| over_host(row, row.flash.host_sectors * sector));
+    real("waf_padding", &|row| {
+        let pages = row.flash.programs[Cause::Host as usize] * page;
+        over_host(row, pages.saturating_sub(row.flash.host_sectors * sector))
+    });
+    for (cause, name) in
+        [(Cause::Gc, "gc"), (Cause::Merge, "merge"), (Cause::Map, "map"), (Cause::Meta, "meta")]
+    {
+        real(&format!("waf_{name}"), &|row| over_host(row, row.flash.programs[cause as usize] * page));
+    }
+    for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
+        real(&format!("{name}_mean_ns"), &|row| row.mean_ns(op));
+        for (share, percentile) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99_9")] {
+            real(&format!("{name}_{percentile}_ns"), &|row| row.percentile_ns(op, share).map(|ns| ns as f64));
+        }
+    }
+    let short: UInt32Array = rows.iter().map(|row| Some(row.phase)).collect();
+    columns.insert(0, ("phase".into(), Arc::new(short)));
+    let least: UInt32Array = rows.iter().map(|row| Some(row.free_blocks_min)).collect();
+    columns.push(("free_blocks_min".into(), Arc::new(least)));
+    let mut busy = ListBuilder::new(UInt64Builder::new());
+    for row in rows {
+        busy.values().append_slice(&row.chip_busy_ns);
+        busy.append(true);
+    }
+    columns.push(("chip_busy_ns".into(), Arc::new(busy.finish())));
+    table(columns)
+}
+
+/// The latencies of the measured part: kind of request, upper end of each bucket of the histogram in
+/// nanoseconds, requests in it, and the share of requests up to its end.
+#[must_use]
+pub fn latencies(meter: &Meter) -> RecordBatch {
+    let (mut kinds, mut ends, mut counts, mut shares) = (vec![], vec![], vec![], vec![]);
+    for op in [Op::Read, Op::Write, Op::Trim, Op::Flush] {
+        let histogram = &meter.latency[op as usize].histogram;
+        let mut seen = 0;
+        for bucket in histogram.iter_recorded() {
+            seen += bucket.count_since_last_iteration();
+            kinds.push(op_name(op));
+            ends.push(bucket.value_iterated_to());
+            counts.push(bucket.count_since_last_iteration());
+            shares.push(seen as f64 / histogram.len().max(1) as f64);
+        }
+    }
+    table(vec![
+        ("op".into(), Arc::new(StringArray::from_iter_values(kinds)) as ArrayRef),
+        ("latency_ns".into(), Arc::new(UInt64Array::from(ends))),
+        ("requests".into(), Arc::new(UInt64Array::from(counts))),
+        ("share".into(), Arc::new(Float64Array::from(shares))),
+    ])
+}
+
+/// Columns of equal length as a table.
+pub(crate) fn table(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column)| Field::new(name, column.data_type().clone(), column.is_nullable()))
+        .collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, c)| c).collect())
+        .expect("columns of one length, typed by themselves")
+}

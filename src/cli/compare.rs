@@ -1,0 +1,150 @@
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use nandle_lab::batch::{How, Job, Labels, State, id_of, work};
+use nandle_lab::config::split_outside_brackets;
+use nandle_lab::measure::metrics::METRICS;
+use nandle_lab::report;
+use nandle_lab::run::Run;
+use nandle_lab::workload::Traces;
+use serde_json::json;
+
+use super::{Failure, args, say, stop_on_interrupt};
+use crate::progress::Runs;
+use crate::table;
+
+/// `nandle compare`
+pub fn compare(args: Box<args::Compare>) -> Result<(), Failure> {
+    let schemes = split_outside_brackets(&args.schemes, ',');
+    if schemes.len() < 2 || schemes.iter().any(|s| s.is_empty()) {
+        return Err(Failure::Input(format!(
+            "--schemes {}: expected two or more, separated by commas, such as baseline,waflash",
+            args.schemes
+        )));
+    }
+    let jobs = jobs(&args, &schemes)?;
+    let stop = stop_on_interrupt();
+    let watch = Runs::new(jobs.len());
+    let how = How { workers: args.jobs, retry: true };
+    let states = work(&jobs, how, stop, &|event| watch.event(&jobs, event))?;
+    watch.finish();
+    let done: Vec<(&Job, &State)> = jobs.iter().zip(&states).filter(|(_, s)| s.summary().is_some()).collect();
+    let report = match &args.output {
+        Some(dir) if !done.is_empty() => Some(write(dir, &done)?),
+        _ => None,
+    };
+    show(&args, &done, report.as_deref())?;
+    let failed: Vec<String> = jobs
+        .iter()
+        .zip(&states)
+        .filter_map(|(job, state)| match state {
+            State::Failed(error) => Some(format!("{}: {error}", job.labels)),
+            _ => None,
+        })
+        .collect();
+    if !failed.is_empty() {
+        return Err(Failure::Ran(failed.join("\n")));
+    }
+    if done.len() < jobs.len() {
+        return Err(Failure::Ran(format!("interrupted: {} of {} runs were done", done.len(), jobs.len())));
+    }
+    Ok(())
+}
+
+fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
+    let traces = Traces::default();
+    let mut jobs: Vec<Job> = Vec::new();
+    for workload in &args.workload {
+        if workload == "-" {
+            return Err(Failure::Input(
+                "--workload -: several runs cannot share a pipe; expected a file".into(),
+            ));
+        }
+        for &scheme in schemes {
+            let drive = args.device.load_as(Some(scheme))?;
+            let asked = args.issue.asked(workload);
+            // What cannot be had is said before anything runs.
+            asked.open(&drive)?;
+            let (seed, verify, io_log) = (args.issue.seed, args.issue.verify, args.issue.io_log);
+            let mut run = Run { drive, asked, seed, verify, output: None, io_log };
+            let id = id_of(&run, &traces)?;
+            run.output = args
+                .output
+                .as_ref()
+                .map(|dir| dir.join(format!("{}-{}-{id}", plain(workload), plain(scheme))));
+            let labels = Labels {
+                device: args.device.name().to_owned(),
+                scheme: scheme.to_owned(),
+                workload: workload.clone(),
+                seed,
+                overrides: args.device.sets.clone(),
+            };
+            if !jobs.iter().any(|job| job.id == id) {
+                jobs.push(Job { id, labels, run });
+            }
+        }
+    }
+    if args.issue.io_log && args.output.is_none() {
+        return Err(Failure::Input("--io-log writes into run directories: expected -o DIR with it".into()));
+    }
+    Ok(jobs)
+}
+
+/// The end of a path, with letters that are safe in names of directories.
+fn plain(name: &str) -> String {
+    let end =
+        Path::new(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
+    let kept: String =
+        end.chars().map(|c| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' }).collect();
+    kept.trim_matches('-').to_owned()
+}
+
+/// The joint report, and which runs it is of.
+fn write(dir: &Path, done: &[(&Job, &State)]) -> Result<PathBuf, Failure> {
+    let dirs: Vec<PathBuf> = done.iter().filter_map(|(job, _)| job.run.output.clone()).collect();
+    let title = "Comparison of schemes";
+    super::report::remember(dir, title, &dirs)?;
+    Ok(report::write_runs(title, &dirs, &dir.join("report.html"))?)
+}
+
+fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) -> Result<(), Failure> {
+    let summaries: Vec<_> = done.iter().filter_map(|(_, state)| state.summary()).collect();
+    let groups = report::grouped(summaries.iter().copied());
+    if let Some(path) = &args.json {
+        let mut list = Vec::new();
+        for group in &groups {
+            let first = summaries[group[0]];
+            for &n in group {
+                let ratios: serde_json::Map<String, serde_json::Value> = METRICS
+                    .iter()
+                    .map(|m| {
+                        let pair = (m.of)(summaries[n]).zip((m.of)(first).filter(|&b| b != 0.0));
+                        (m.key.to_owned(), json!(pair.map(|(v, b)| v / b)))
+                    })
+                    .collect();
+                list.push(json!({
+                    "labels": done[n].0.labels, "run": done[n].0.id, "baseline": first.scheme,
+                    "ratios": ratios, "summary": summaries[n],
+                }));
+            }
+        }
+        let text = format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default());
+        if path.as_os_str() == "-" {
+            return say(&text);
+        }
+        std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))?;
+    }
+    let mut text = String::new();
+    for group in &groups {
+        let members: Vec<_> =
+            group.iter().map(|&n| (done[n].0.labels.scheme.as_str(), summaries[n])).collect();
+        text += &table::comparison(&members);
+        if let Some(verdict) = report::best(&members.iter().map(|m| m.1).collect::<Vec<_>>()) {
+            let _ = writeln!(text, "{verdict}\n");
+        }
+    }
+    if let Some(report) = report {
+        let _ = writeln!(text, "report: {}", report.display());
+    }
+    say(&text)
+}

@@ -1,0 +1,102 @@
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use nandle_lab::config::{PRESETS, Wanted};
+use nandle_lab::run::Run;
+use nandle_lab::workload::Asked;
+
+use super::{Failure, say};
+
+/// Programs that work with this one, and what for.
+const COMPANIONS: [(&str, &str); 6] = [
+    ("fio", "job files run here without it; it drives a served device"),
+    ("nbd-client", "attaches a served device over NBD"),
+    ("nvme", "attaches a served device over NVMe/TCP"),
+    ("qemu-system-x86_64", "boots a guest from a served device"),
+    ("python3", "reads results.parquet with polars or pandas"),
+    ("xz", "traces in .xz are read without it"),
+];
+
+/// `nandle doctor`
+pub fn doctor() -> Result<(), Failure> {
+    let mut text = format!("nandle {}\n", env!("CARGO_PKG_VERSION"));
+    let mut wrong = 0;
+    let mut check = |name: &str, result: Result<String, String>| {
+        let (mark, said) = match result {
+            Ok(said) => ("ok   ", said),
+            Err(said) => {
+                wrong += 1;
+                ("WRONG", said)
+            }
+        };
+        let _ = writeln!(text, "  {mark} {name:<12} {said}");
+    };
+    check(
+        "system",
+        Ok(format!("{} {}, {} processors", std::env::consts::OS, std::env::consts::ARCH, processors())),
+    );
+    check("presets", presets());
+    check("simulator", simulate());
+    check("files", files());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    text += "not needed, but at hand:\n";
+    for (program, what) in COMPANIONS {
+        let found = folders.iter().any(|dir| dir.join(program).is_file());
+        let _ = writeln!(text, "  {} {program:<19} {what}", if found { "yes" } else { "no " });
+    }
+    say(&text)?;
+    if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn presets() -> Result<String, String> {
+    for preset in PRESETS {
+        preset.load().map_err(|e| format!("{}: {e}", preset.name))?;
+    }
+    Ok(format!("{} devices load", PRESETS.len()))
+}
+
+/// A small run twice, every read compared with the last write, and both ends the same.
+fn simulate() -> Result<String, String> {
+    let sets = ["geometry.blocks_per_plane=64".to_owned()];
+    let drive = Wanted { device: "gc20", scheme: None, sets: &sets }.load().map_err(|e| e.to_string())?;
+    let run = Run {
+        drive,
+        asked: Asked { workload: "mixed".into(), seed: 1, requests: Some(20_000), ..Asked::default() },
+        seed: 1,
+        verify: true,
+        output: None,
+        io_log: false,
+    };
+    let stop = AtomicBool::new(false);
+    let once = || run.clone().go(&stop, &mut |_| {}).map_err(|e| e.to_string());
+    let (first, second) = (once()?.summary, once()?.summary);
+    if first.integrity.mismatches > 0 || first.integrity.checked_sectors == 0 {
+        return Err(format!(
+            "{} of {} sectors read back wrong",
+            first.integrity.mismatches, first.integrity.checked_sectors
+        ));
+    }
+    if first.digest != second.digest {
+        return Err(format!("the same run ended differently: {} and {}", first.digest, second.digest));
+    }
+    Ok(format!(
+        "{} sectors verified; digest {}; {} requests per CPU s",
+        first.integrity.checked_sectors,
+        first.digest,
+        nandle_lab::units::count(first.requests_per_cpu_s as u64)
+    ))
+}
+
+fn files() -> Result<String, String> {
+    let dir = std::env::temp_dir();
+    let path = dir.join(format!("nandle-doctor-{}", std::process::id()));
+    std::fs::write(&path, b"x").map_err(|e| format!("{}: {e}", dir.display()))?;
+    std::fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(format!("{} can be written", dir.display()))
+}

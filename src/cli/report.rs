@@ -1,0 +1,106 @@
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use nandle_lab::report::{self, ledger};
+use nandle_lab::run::Loaded;
+use nandle_lab::{batch, logs};
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, args, say};
+
+/// Which runs of a directory its report is of, in which order.
+const ORDER: &str = "report.json";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    title: String,
+    runs: Vec<String>,
+}
+
+/// Notes which runs of `dir` belong together.
+pub fn remember(dir: &Path, title: &str, runs: &[PathBuf]) -> Result<(), Failure> {
+    let name =
+        |path: &PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let order = Order { title: title.to_owned(), runs: runs.iter().map(name).collect() };
+    let path = dir.join(ORDER);
+    let text = serde_json::to_string_pretty(&order).unwrap_or_default() + "\n";
+    std::fs::write(&path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
+}
+
+/// `nandle report`
+pub fn report(args: &args::Report) -> Result<(), Failure> {
+    if let Some(page) = args.log {
+        let [dir] = args.dirs.as_slice() else {
+            return Err(Failure::Input(format!(
+                "--as: expected one run directory, found {}",
+                args.dirs.len()
+            )));
+        };
+        let value = logs::page(page, &Loaded::read(dir)?)?;
+        return say(&format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default()));
+    }
+    let mut written = Vec::new();
+    let mut joint = Vec::new();
+    for path in &args.dirs {
+        if path.is_file() {
+            let to = args.output.clone().unwrap_or_else(|| path.with_extension("html"));
+            written.push(claims(path, &to)?);
+        } else if Loaded::is_run(path) {
+            joint.push(path.clone());
+            if args.output.is_none() {
+                written.push(report::write_run(path)?);
+            }
+        } else {
+            let (title, runs) = inside(path)?;
+            if args.output.is_none() {
+                written.push(report::write_runs(&title, &runs, &path.join("report.html"))?);
+            }
+            joint.extend(runs);
+        }
+    }
+    if let Some(output) = args.output.as_ref().filter(|_| !joint.is_empty()) {
+        written.push(report::write_runs("Comparison of runs", &joint, output)?);
+    }
+    let mut text = String::new();
+    for path in written {
+        let _ = writeln!(text, "report: {}", path.display());
+    }
+    say(&text)
+}
+
+/// The runs of a directory of runs.
+fn inside(dir: &Path) -> Result<(String, Vec<PathBuf>), Failure> {
+    let order: Option<Order> =
+        std::fs::read_to_string(dir.join(ORDER)).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let (title, runs) = match order {
+        Some(order) => (order.title, order.runs.iter().map(|name| dir.join(name)).collect()),
+        None => {
+            let name = dir
+                .file_name()
+                .map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+            (name, batch::runs_in(dir)?)
+        }
+    };
+    let runs: Vec<PathBuf> = runs.into_iter().filter(|run| Loaded::is_run(run)).collect();
+    if runs.is_empty() {
+        return Err(Failure::Input(format!(
+            "{}: no finished run in it; expected a run directory or a directory of runs",
+            dir.display()
+        )));
+    }
+    Ok((title, runs))
+}
+
+/// The page of a reproduction's claims.
+fn claims(path: &Path, to: &Path) -> Result<PathBuf, Failure> {
+    let wrong =
+        |e: String| Failure::Input(format!("{}: {e}; expected the JSON of a reproduction", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let ledger: ledger::Ledger = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if ledger.claims.is_empty() {
+        return Err(wrong("no claims in it".into()));
+    }
+    std::fs::write(to, ledger::render(&ledger))
+        .map_err(|e| Failure::Ran(format!("{}: {e}", to.display())))?;
+    Ok(to.to_owned())
+}

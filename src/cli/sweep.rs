@@ -1,0 +1,91 @@
+use std::fmt::Write;
+
+use nandle_lab::batch::{self, How, State, work};
+use nandle_lab::sweep::{self, Grid};
+
+use super::{Failure, args, say, stop_on_interrupt};
+use crate::progress::Runs;
+
+/// `nandle sweep`
+pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
+    let mut grid = Grid::read(&args.file)?;
+    if let Some(output) = &args.output {
+        grid.output = Some(output.clone());
+    }
+    let all = grid.jobs()?;
+    let total = all.len();
+    let jobs = match args.shard {
+        Some(shard) => shard.of(all),
+        None => all,
+    };
+    if args.list {
+        let mut text = String::new();
+        for job in &jobs {
+            let dir = grid.output().join(&job.id);
+            let state = match (batch::finished(&dir), batch::failure(&dir)) {
+                (Some(_), _) => "done".to_owned(),
+                (None, Some(error)) => format!("failed: {error}"),
+                (None, None) => "to do".to_owned(),
+            };
+            let _ = writeln!(text, "{}  {}  {state}", job.id, job.labels);
+        }
+        return say(&text);
+    }
+    std::fs::create_dir_all(grid.output())
+        .map_err(|e| Failure::Input(format!("{}: {e}", grid.output().display())))?;
+    let stop = stop_on_interrupt();
+    let watch = Runs::new(jobs.len());
+    let states =
+        work(&jobs, How { workers: args.jobs, retry: args.retry }, stop, &|event| watch.event(&jobs, event))?;
+    watch.finish();
+    let count = |test: fn(&State) -> bool| states.iter().filter(|s| test(s)).count();
+    let (done, kept) = (count(|s| matches!(s, State::Done(_))), count(|s| matches!(s, State::Kept(_))));
+    let (failed, left) = (count(|s| matches!(s, State::Failed(_))), count(|s| matches!(s, State::Left)));
+    let mut text = format!(
+        "{}: {} runs{}: {done} done, {kept} done before, {failed} failed, {left} left\n",
+        grid.output().display(),
+        jobs.len(),
+        if jobs.len() < total { format!(" of {total}") } else { String::new() },
+    );
+    if failed + left == 0 {
+        let _ =
+            writeln!(text, "`nandle gather {0}` puts the results into one table", grid.output().display());
+    }
+    say(&text)?;
+    let errors: Vec<String> = jobs
+        .iter()
+        .zip(&states)
+        .filter_map(|(job, state)| match state {
+            State::Failed(error) => Some(format!("{} ({}): {error}", job.id, job.labels)),
+            _ => None,
+        })
+        .collect();
+    if !errors.is_empty() {
+        let hint = "`nandle sweep --retry` tries them again";
+        return Err(Failure::Ran(format!("{} runs failed; {hint}\n  {}", errors.len(), errors.join("\n  "))));
+    }
+    if left > 0 {
+        return Err(Failure::Ran(format!("interrupted with {left} runs to do; the same command goes on")));
+    }
+    Ok(())
+}
+
+/// `nandle gather`
+pub fn gather(args: &args::Gather) -> Result<(), Failure> {
+    let gathered = sweep::gather(&args.dir)?;
+    let path = args.output.clone().unwrap_or_else(|| args.dir.join("results.parquet"));
+    sweep::write(&gathered, &path)?;
+    let mut text = format!(
+        "{}: {} runs, {} figures each\n",
+        path.display(),
+        gathered.table.num_rows(),
+        gathered.table.num_columns()
+    );
+    for (dir, error) in &gathered.failed {
+        let _ = writeln!(text, "note: left out, failed: {}: {error}", dir.display());
+    }
+    for dir in &gathered.left {
+        let _ = writeln!(text, "note: left out, interrupted: {}", dir.display());
+    }
+    say(&text)
+}

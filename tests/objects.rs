@@ -1,0 +1,98 @@
+//! Goal: the ordinary run shows what FlashAlloc, multi-stream and FDP do with an object-aware workload.
+//! Method: the real program on the paper's drive, one chip of sixteen; the books must balance.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn run(scheme: &str, extra: &[&str]) -> Value {
+    let mut args = vec!["run", "--device", "flashalloc-cosmos", "--workload", "rocksdb", "--json", "-"];
+    // A sixteenth of the drive; the same share of each plane is spare.
+    args.extend([
+        "--set",
+        "geometry.channels=1",
+        "--set",
+        "geometry.chips_per_channel=1",
+        "--scheme",
+        scheme,
+    ]);
+    args.extend(extra);
+    let out = Command::cargo_bin("nandle").expect("built").args(&args).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+fn sum(rows: &Value, key: &str) -> u64 {
+    rows.as_array().expect("rows").iter().map(|row| row[key].as_u64().expect("a count")).sum()
+}
+
+#[test]
+fn objects_have_blocks_of_their_own_and_the_books_balance() {
+    let vanilla = run("by-time", &[]);
+    let waf = |s: &Value| s["waf"].as_f64().expect("it wrote");
+    assert!(vanilla["trace"]["hints_ignored"].as_u64() > Some(0));
+    for scheme in ["flashalloc", "multi-stream(8)", "fdp(8)", "fdp(8,persistently)"] {
+        let s = run(scheme, &[]);
+        assert_eq!(s["host"]["write"]["bytes"], vanilla["host"]["write"]["bytes"], "the same requests");
+        assert!(waf(&s) < waf(&vanilla), "{scheme}: {} against {}", waf(&s), waf(&vanilla));
+        for (s, scheme) in [(&s, scheme), (&vanilla, "by-time")] {
+            let streams = &s["streams"];
+            assert_eq!(
+                sum(&streams["per_stream"], "media_bytes"),
+                s["flash"]["bytes_programmed"].as_u64().expect("a count"),
+                "{scheme}: every page belongs to a stream"
+            );
+            assert_eq!(
+                sum(&streams["per_class"], "host_bytes"),
+                s["host"]["write"]["bytes"].as_u64().expect("a count"),
+                "{scheme}: every write has a class"
+            );
+        }
+        let kinds: Vec<&str> = s["streams"]["per_stream"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .filter_map(|row| row["kind"].as_str())
+            .collect();
+        let streams = &s["streams"];
+        if scheme == "flashalloc" {
+            assert!(kinds.contains(&"normal") && kinds.contains(&"objects"), "{kinds:?}");
+            assert!(streams["flashalloc_calls"].as_u64() > Some(0), "{streams}");
+            assert!(streams["block_erases_by_trim"].as_u64() > Some(0), "{streams}");
+            assert_eq!(s["trace"]["hints_ignored"], 0);
+            assert!(sum(&s["streams"]["per_stream"], "host_bytes") > 0);
+        } else {
+            let kind = if scheme.starts_with("fdp") { "handle" } else { "stream" };
+            assert_eq!(kinds.iter().filter(|&&k| k == kind).count(), 8, "{kinds:?}");
+            assert_eq!(s["scheme"].as_str().is_some_and(|name| name.ends_with(')')), true);
+        }
+    }
+}
+
+#[test]
+fn objects_lose_nothing() {
+    let s = run("flashalloc", &["--verify", "--requests", "20000"]);
+    assert_eq!(s["integrity"]["mismatches"], 0);
+    assert!(s["integrity"]["checked_sectors"].as_u64() > Some(0));
+}
+
+#[test]
+fn settings_in_brackets_are_checked() {
+    for (scheme, expected) in [
+        ("multi-stream(x)", "multi-stream(8)"),
+        ("multi-stream(0)", "1 to 128"),
+        ("fdp(8,mostly)", "initially or persistently"),
+        ("fdp(8", "closing bracket"),
+        ("lru(3)", "takes none"),
+        ("multi-stream(8)+multi-stream(9)", "both answer"),
+        ("multistream(8)", "did you mean"),
+    ] {
+        let out = Command::cargo_bin("nandle")
+            .expect("built")
+            .args(["run", "--scheme", scheme, "--requests", "10"])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{scheme}: {said}");
+        assert!(said.contains(expected), "{scheme}: {said}");
+    }
+}
