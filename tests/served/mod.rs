@@ -12,8 +12,8 @@ use nandle_serve::nbd::wire::{self, Request, command, option};
 
 /// A drive so small that collection and erases begin after a few MiB.
 pub const SMALL: &[&str] = &[
-    "--device", "demo", "--set", "geometry.channels=2", "--set", "geometry.blocks_per_plane=16",
-    "--set", "geometry.pages_per_block=24", "--set", "op_ratio=0.6", "--set", "buffer.bytes=262144",
+    "--device", "demo", "--set", "geometry.channels=2", "--set", "geometry.blocks_per_plane=20",
+    "--set", "geometry.pages_per_block=24", "--set", "op_ratio=0.8", "--set", "buffer.bytes=262144",
 ];
 
 /// `nandle serve` under way; killed when dropped.
@@ -111,14 +111,20 @@ pub struct Client {
 impl Client {
     pub fn connect(socket: &Path) -> Self {
         let deadline = Instant::now() + Duration::from_secs(20);
-        let mut stream = loop {
-            match UnixStream::connect(socket) {
-                Ok(stream) => break stream,
+        // A server with all the clients that it takes turns others away.
+        let greeted = || {
+            let mut stream = UnixStream::connect(socket)?;
+            let mut greeting = [0; 18];
+            stream.read_exact(&mut greeting)?;
+            Ok::<_, std::io::Error>((stream, greeting))
+        };
+        let (mut stream, greeting) = loop {
+            match greeted() {
+                Ok(greeted) => break greeted,
                 Err(e) => assert!(Instant::now() < deadline, "{}: {e}", socket.display()),
             }
+            std::thread::sleep(Duration::from_millis(20));
         };
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting).expect("a greeting");
         assert_eq!(greeting.to_vec(), wire::greeting());
         let mut hello = 3_u32.to_be_bytes().to_vec();
         hello.extend(wire::IHAVEOPT.to_be_bytes());
