@@ -27,7 +27,8 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 /// The message of a command that must be refused.
 fn refused(args: &[&str], dir: &std::path::Path) -> String {
-    let out = Command::new(env!("CARGO_BIN_EXE_nandle")).args(args).current_dir(dir).output().expect("it runs");
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_nandle")).args(args).current_dir(dir).output().expect("it runs");
     let message = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
     assert!(!message.contains("panicked"), "{message}");
@@ -50,8 +51,14 @@ fn fio_verifies_what_it_wrote() {
         good("fio", &with(&all, args), dir.path());
     };
     fio("mixed", &["--rw=randrw", "--bs=4k", "--verify=crc32c", "--fsync=64"]);
-    fio("sizes", &["--rw=randwrite", "--bsrange=4k-256k", "--bs_unaligned=0", "--verify=crc32c", "--offset=64m"]);
-    fio("deep", &["--rw=randrw", "--bs=4k", "--verify=crc32c", "--iodepth=128", "--offset=128m", "--size=16m"]);
+    fio(
+        "sizes",
+        &["--rw=randwrite", "--bsrange=4k-256k", "--bs_unaligned=0", "--verify=crc32c", "--offset=64m"],
+    );
+    fio(
+        "deep",
+        &["--rw=randrw", "--bs=4k", "--verify=crc32c", "--iodepth=128", "--offset=128m", "--size=16m"],
+    );
     fio("trim", &["--rw=trimwrite", "--bs=64k", "--verify=crc32c", "--offset=192m"]);
     let said = server.stop();
     assert!(said.contains("trim") && said.contains("WAF"), "{said}");
@@ -72,12 +79,18 @@ fn nbd_tools_and_qemu_agree_on_the_contents() {
     let file = dir.path().join("data");
     std::fs::write(&file, &data).expect("written");
     if has("nbdinfo") {
-        let info: Value = serde_json::from_str(&good("nbdinfo", &["--json", &uri], dir.path())).expect("JSON");
+        let info: Value =
+            serde_json::from_str(&good("nbdinfo", &["--json", &uri], dir.path())).expect("JSON");
         let export = &info["exports"][0];
-        for key in ["can_flush", "can_fua", "can_trim", "can_zero", "can_fast_zero", "can_multi_conn", "can_df"] {
+        for key in
+            ["can_flush", "can_fua", "can_trim", "can_zero", "can_fast_zero", "can_multi_conn", "can_df"]
+        {
             assert_eq!(export[key], true, "{key}: {export}");
         }
-        assert_eq!((&export["block_size_minimum"], &export["block_size_preferred"]), (&4096.into(), &16384.into()));
+        assert_eq!(
+            (&export["block_size_minimum"], &export["block_size_preferred"]),
+            (&4096.into(), &16384.into())
+        );
         assert_eq!(info["protocol"], "newstyle-fixed");
         assert_eq!(info["structured"], true);
         assert!(good("nbdinfo", &["--list", &uri], dir.path()).contains("nandle"));
@@ -89,13 +102,21 @@ fn nbd_tools_and_qemu_agree_on_the_contents() {
         assert!(back.starts_with(&data), "nbdcopy read back something else");
     }
     if has("qemu-img") {
-        good("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "--target-is-zero", "data", &uri], dir.path());
+        good(
+            "qemu-img",
+            &["convert", "-n", "-f", "raw", "-O", "raw", "--target-is-zero", "data", &uri],
+            dir.path(),
+        );
         let mut padded = std::fs::OpenOptions::new().write(true).open(&file).expect("there");
         let end = server.client().bytes;
         padded.set_len(end).expect("extended");
         std::io::Write::flush(&mut padded).expect("flushed");
         good("qemu-img", &["compare", "-f", "raw", "-F", "raw", "data", &uri], dir.path());
-        good("qemu-img", &["bench", "-f", "raw", "-w", "-c", "2000", "-d", "32", "-s", "4096", &uri], dir.path());
+        good(
+            "qemu-img",
+            &["bench", "-f", "raw", "-w", "-c", "2000", "-d", "32", "-s", "4096", &uri],
+            dir.path(),
+        );
     }
     server.stop();
 }
@@ -131,7 +152,9 @@ fn any_offset_and_length_on_two_connections_is_as_on_a_plain_disk() {
             }
             5 => {
                 let hole = if draw.below(2) == 0 { flag::NO_HOLE } else { 0 };
-                client.ask(command::WRITE_ZEROES, fua | hole, offset as u64, length as u32, &[]).expect("zeros");
+                client
+                    .ask(command::WRITE_ZEROES, fua | hole, offset as u64, length as u32, &[])
+                    .expect("zeros");
                 disk[range].fill(0);
             }
             _ => assert!(client.read(offset as u64, length as u32) == disk[range], "request {n} at {offset}"),
@@ -258,7 +281,8 @@ impl Writer {
         let fua = draw.below(6) == 0;
         let kind = draw.below(24);
         // Two writes of one sector at a time have no order that a client could count on.
-        let clash = self.pending.values().filter_map(|p| p.wrote).any(|(a, n, _)| a < lsn + sectors && lsn < a + n);
+        let clash =
+            self.pending.values().filter_map(|p| p.wrote).any(|(a, n, _)| a < lsn + sectors && lsn < a + n);
         if kind > 0 && clash {
             return Ok(());
         }
@@ -333,7 +357,11 @@ impl Writer {
                 if number == 0 {
                     assert!(sector.iter().all(|&byte| byte == 0), "{what}: sector {lsn} is torn");
                     let trimmed = self.trims.get(&lsn).into_iter().flatten().any(|&t| t >= range.durable);
-                    assert!(range.durable == 0 || trimmed, "{what}: sector {lsn} lost write {}", range.durable);
+                    assert!(
+                        range.durable == 0 || trimmed,
+                        "{what}: sector {lsn} lost write {}",
+                        range.durable
+                    );
                     continue;
                 }
                 assert!(sector == contents(lsn, number), "{what}: sector {lsn} is torn or another's");
@@ -375,7 +403,11 @@ fn killed(name: &str, seed: u64, rounds: u32, args: &[&str]) {
         assert!(held > 0, "{what}: nothing was there at all");
         (writer.client, writer.pending, writer.answered) = (client, HashMap::new(), vec![]);
     }
-    assert!(writer.answers > 100 * u64::from(rounds), "{name}: only {} answers: too little load", writer.answers);
+    assert!(
+        writer.answers > 100 * u64::from(rounds),
+        "{name}: only {} answers: too little load",
+        writer.answers
+    );
     // A last time in order: everything that was answered is there.
     writer.work(&mut draw, Instant::now() + Duration::from_millis(200)).expect("it runs");
     while !writer.pending.is_empty() {

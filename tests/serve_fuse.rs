@@ -98,7 +98,8 @@ fn the_file_is_the_device() {
     use std::os::unix::fs::FileExt;
     let Some(bench) = Bench::new(&[]) else { return };
     let server = bench.serve(&["--timing", "off"]);
-    let disk = std::fs::OpenOptions::new().read(true).write(true).open(bench.path("fuse/disk")).expect("opened");
+    let disk =
+        std::fs::OpenOptions::new().read(true).write(true).open(bench.path("fuse/disk")).expect("opened");
     let size = disk.metadata().expect("there").len();
     assert_eq!(size, server.client().bytes);
     disk.write_all_at(b"unaligned", 5000).expect("written");
@@ -112,7 +113,11 @@ fn the_file_is_the_device() {
     assert_eq!(back, [7; 8192]);
     assert!(disk.write_at(b"x", size).is_err(), "beyond the end");
     assert!(disk.set_len(size + 1).is_err());
-    good("fallocate", &["--punch-hole", "-o", "4096", "-l", "8192", &bench.path("fuse/disk")], bench.dir.path());
+    good(
+        "fallocate",
+        &["--punch-hole", "-o", "4096", "-l", "8192", &bench.path("fuse/disk")],
+        bench.dir.path(),
+    );
     assert_eq!(client.read(5000, 9), [0; 9]);
     drop(disk);
     let said = server.stop();
@@ -121,7 +126,8 @@ fn the_file_is_the_device() {
 
 #[test]
 fn a_file_system_on_a_loop_device() {
-    let Some(mut bench) = Bench::new(&["losetup", "mkfs.ext4", "fsck.ext4", "sqlite3", "tar", "fstrim"]) else {
+    let Some(mut bench) = Bench::new(&["losetup", "mkfs.ext4", "fsck.ext4", "sqlite3", "tar", "fstrim"])
+    else {
         return;
     };
     let image = bench.path("flash.img");
@@ -177,7 +183,10 @@ fn a_file_system_on_a_loop_device() {
     good("fsck.ext4", &["-f", "-n", &device], &here);
     good("mount", &["-o", "discard", &device, &fs], &here);
     assert!(std::fs::read(&kept).expect("there") == bytes, "a synced file changed");
-    assert_eq!(good("sqlite3", &[&database, "pragma integrity_check; select count(*) from t"], &here), "ok\n20000\n");
+    assert_eq!(
+        good("sqlite3", &[&database, "pragma integrity_check; select count(*) from t"], &here),
+        "ok\n20000\n"
+    );
 
     // What is deleted arrives as trims.
     std::fs::remove_file(format!("{fs}/archive.tar")).expect("removed");

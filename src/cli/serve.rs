@@ -20,12 +20,14 @@ impl From<nandle_serve::Error> for Failure {
 pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if args.nbd.is_empty() && args.fuse.is_none() {
         return Err(Failure::Input(
-            "nandle serve: nobody could reach the device; expected --nbd ADDR or --fuse DIR (or several)".into(),
+            "nandle serve: nobody could reach the device; expected --nbd ADDR or --fuse DIR (or several)"
+                .into(),
         ));
     }
     if args.power_cut_after.is_some() && args.image.is_none() {
         return Err(Failure::Input(
-            "--power-cut-after: nothing would be left of a device in memory; expected --image FILE with it".into(),
+            "--power-cut-after: nothing would be left of a device in memory; expected --image FILE with it"
+                .into(),
         ));
     }
     let (drive, opened) = device(&args)?;
@@ -49,8 +51,11 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let sector = drive.config.geometry.sector_bytes;
     let mut text = format!("{name} | {scheme} | {size} in sectors of {sector} bytes\n");
     let about = format!("{name} ({scheme})");
-    let servers =
-        args.nbd.iter().map(|at| nbd::Server::start(at, device.clone(), &about)).collect::<Result<Vec<_>, _>>()?;
+    let servers = args
+        .nbd
+        .iter()
+        .map(|at| nbd::Server::start(at, device.clone(), &about))
+        .collect::<Result<Vec<_>, _>>()?;
     for server in &servers {
         text += &format!("nbd    {}\n", server.address());
     }

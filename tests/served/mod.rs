@@ -12,8 +12,18 @@ use nandle_serve::nbd::wire::{self, Request, command, option};
 
 /// A drive so small that collection and erases begin after a few MiB.
 pub const SMALL: &[&str] = &[
-    "--device", "demo", "--set", "geometry.channels=2", "--set", "geometry.blocks_per_plane=20",
-    "--set", "geometry.pages_per_block=24", "--set", "op_ratio=0.8", "--set", "buffer.bytes=262144",
+    "--device",
+    "demo",
+    "--set",
+    "geometry.channels=2",
+    "--set",
+    "geometry.blocks_per_plane=20",
+    "--set",
+    "geometry.pages_per_block=24",
+    "--set",
+    "op_ratio=0.8",
+    "--set",
+    "buffer.bytes=262144",
 ];
 
 /// `nandle serve` under way; killed when dropped.
@@ -138,7 +148,14 @@ impl Client {
     }
 
     /// Sends a request; its cookie.
-    pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> std::io::Result<u64> {
+    pub fn send(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> std::io::Result<u64> {
         self.next += 1;
         let mut bytes = wire::request_bytes(&Request { flags, command, cookie: self.next, offset, length });
         bytes.extend(data);
@@ -152,7 +169,8 @@ impl Client {
         let mut head = [0; 16];
         self.stream.read_exact(&mut head)?;
         assert_eq!(wire::u32_at(&head, 0), Some(wire::SIMPLE_REPLY_MAGIC));
-        let (error, cookie) = (wire::u32_at(&head, 4).expect("there"), wire::u64_at(&head, 8).expect("there"));
+        let (error, cookie) =
+            (wire::u32_at(&head, 4).expect("there"), wire::u64_at(&head, 8).expect("there"));
         let length = self.expected.remove(&cookie).expect("an answer to a request");
         let mut data = vec![0; if error == 0 { length } else { 0 }];
         self.stream.read_exact(&mut data)?;
@@ -160,7 +178,14 @@ impl Client {
     }
 
     /// One request and its answer.
-    pub fn ask(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> Result<Vec<u8>, u32> {
+    pub fn ask(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> Result<Vec<u8>, u32> {
         let cookie = self.send(command, flags, offset, length, data).expect("sent");
         let (answered, error, data) = self.receive().expect("an answer");
         assert_eq!(answered, cookie);
@@ -183,7 +208,9 @@ impl Client {
 /// Whether a program is there; says aloud that the test is skipped if not.
 pub fn has(program: &str) -> bool {
     let there = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(program).is_file())
+        std::env::split_paths(&path)
+            .chain(["/usr/sbin".into(), "/sbin".into()])
+            .any(|dir| dir.join(program).is_file())
     });
     if !there {
         eprintln!("SKIPPED: {program} is not installed (./test installs it where it can)");

@@ -21,8 +21,8 @@ mod schedule;
 mod timing;
 
 pub use array::{Array, BlockCondition};
-pub use changes::{Change, NotFlash};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
+pub use changes::{Change, NotFlash};
 pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};

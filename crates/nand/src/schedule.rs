@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::{
-    Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind, Oob,
-    OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+    Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
+    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.

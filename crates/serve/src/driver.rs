@@ -442,7 +442,9 @@ impl Driver {
         let Some(step) = task.steps.pop_front() else { return Ok(()) };
         let (mut written, mut durable) = (Vec::new(), false);
         let (op, lsn, sectors, then) = match step {
-            Step::Read { lsn, sectors, skip, bytes } => (Op::Read, lsn, sectors, Then::Answer { skip, bytes }),
+            Step::Read { lsn, sectors, skip, bytes } => {
+                (Op::Read, lsn, sectors, Then::Answer { skip, bytes })
+            }
             Step::Merge { lsn, sectors, skip, data, fua } => {
                 (Op::Read, lsn, sectors, Then::Write { lsn, skip, data, fua })
             }

@@ -224,10 +224,13 @@ impl Filesystem for Disk {
             return reply.error(Errno::ENOSPC);
         }
         let length = data.len() as u32;
-        self.device.submit(Io::Write { offset, data: data.to_vec(), fua: false }, move |outcome| match outcome {
-            Ok(_) => reply.written(length),
-            Err(fault) => reply.error(errno(fault)),
-        });
+        self.device.submit(
+            Io::Write { offset, data: data.to_vec(), fua: false },
+            move |outcome| match outcome {
+                Ok(_) => reply.written(length),
+                Err(fault) => reply.error(errno(fault)),
+            },
+        );
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

@@ -20,9 +20,7 @@ use std::path::{Path, PathBuf};
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{
-    Array, Block, BlockCondition, Cell, Change, Extents, Geometry, Oob, PageUse, Ppn,
-};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Change, Extents, Geometry, Oob, PageUse, Ppn};
 use record::{BLOCK_BYTES, BlockRecord, PAGE_HEAD, PageRecord, write_page};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
@@ -85,7 +83,8 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
     if metadata.is_file() && metadata.len() == 0 {
         return Ok(None);
     }
-    let no = |what: &str| Error::input(format!("{}: {what}; expected an image that nandle made", path.display()));
+    let no =
+        |what: &str| Error::input(format!("{}: {what}; expected an image that nandle made", path.display()));
     let mut bytes = vec![0; HEADER as usize];
     let whole = metadata.is_file() && file.read_exact_at(&mut bytes, 0).is_ok();
     if whole && bytes.iter().all(|&byte| byte == 0) {
@@ -99,7 +98,8 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
     if word(16) != VERSION {
         return Err(no(&format!("image version {}, this program knows version {VERSION}", word(16))));
     }
-    let text = bytes.get(FIXED..FIXED.saturating_add(word(20) as usize)).ok_or_else(|| no("damaged header"))?;
+    let text =
+        bytes.get(FIXED..FIXED.saturating_add(word(20) as usize)).ok_or_else(|| no("damaged header"))?;
     if crc32fast::hash(&bytes[28..FIXED + text.len()]) != word(24) {
         return Err(no("damaged header: its checksum is wrong"));
     }
@@ -115,16 +115,14 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
 /// names the first setting that differs.
 pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
     let fail = |e| Error::io(path.display().to_string(), e);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(fail)?;
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         if e == rustix::io::Errno::WOULDBLOCK {
-            Error::input(format!("{}: in use by another process; expected an image that is free", path.display()))
+            Error::input(format!(
+                "{}: in use by another process; expected an image that is free",
+                path.display()
+            ))
         } else {
             fail(e.into())
         }
@@ -275,7 +273,9 @@ impl Image {
         let contents = match oob.kind {
             PageUse::Erased => return Ok(()),
             PageUse::Data => array.sectors(ppn, 0, self.geometry.sectors_per_page()),
-            PageUse::Map | PageUse::Meta | PageUse::Checkpoint => array.note(ppn).map_or(&[][..], |note| note),
+            PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
+                array.note(ppn).map_or(&[][..], |note| note)
+            }
             PageUse::Padding | PageUse::Torn => &[],
         };
         let mut buffer = std::mem::take(&mut self.buffer);

@@ -44,7 +44,9 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
-            format!("{text:?}: expected unix:PATH, HOST:PORT, :PORT, PORT or an IP address (loopback by default)")
+            format!(
+                "{text:?}: expected unix:PATH, HOST:PORT, :PORT, PORT or an IP address (loopback by default)"
+            )
         };
         if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
             return if path.is_empty() { Err(expected()) } else { Ok(Self::Unix(path.into())) };
@@ -56,7 +58,8 @@ impl FromStr for Address {
         if let Ok(ip) = text.parse() {
             return Ok(Self::Tcp(SocketAddr::new(ip, PORT)));
         }
-        if let Some(port) = text.strip_prefix("localhost").map(|rest| rest.strip_prefix(':').unwrap_or(rest)) {
+        if let Some(port) = text.strip_prefix("localhost").map(|rest| rest.strip_prefix(':').unwrap_or(rest))
+        {
             let port = if port.is_empty() { Ok(PORT) } else { port.parse() };
             return Ok(Self::Tcp(SocketAddr::new(loopback, port.map_err(|_| expected())?)));
         }

@@ -59,7 +59,9 @@ impl Ticket {
     pub fn answer(&self, outcome: Outcome) -> (Vec<u8>, Vec<u8>) {
         let data = match outcome {
             Ok(data) => data,
-            Err(Fault::OutOfRange) => return (self.error(self.beyond, "beyond the end of the device"), vec![]),
+            Err(Fault::OutOfRange) => {
+                return (self.error(self.beyond, "beyond the end of the device"), vec![]);
+            }
             Err(Fault::ReadOnly) => return (self.error(Errno::Perm, "the flash is worn out"), vec![]),
             Err(Fault::Unsupported) => return (self.error(Errno::NotSup, "not supported"), vec![]),
             Err(Fault::Media) => return (self.error(Errno::Io, "the flash cannot return the data"), vec![]),
@@ -93,13 +95,22 @@ impl Ticket {
 enum Phase {
     ClientFlags,
     Option,
-    OptionData { option: u32, length: u32 },
+    OptionData {
+        option: u32,
+        length: u32,
+    },
     /// Data of an option that is too large.
-    OptionSkip { left: u64 },
+    OptionSkip {
+        left: u64,
+    },
     Request,
-    Payload { request: Request },
+    Payload {
+        request: Request,
+    },
     /// Data of a write that is refused.
-    PayloadSkip { left: u64 },
+    PayloadSkip {
+        left: u64,
+    },
     Closed,
 }
 
@@ -166,7 +177,8 @@ impl Session {
             Phase::Request => self.request(&bytes),
             Phase::Payload { request } => {
                 self.phase = Phase::Request;
-                let io = Io::Write { offset: request.offset, data: bytes, fua: request.flags & flag::FUA != 0 };
+                let io =
+                    Io::Write { offset: request.offset, data: bytes, fua: request.flags & flag::FUA != 0 };
                 vec![Action::Submit(Ticket::of(&request, self.structured), io)]
             }
             Phase::PayloadSkip { left } => {
@@ -200,7 +212,8 @@ impl Session {
 
     fn option(&mut self, bytes: &[u8]) -> Vec<Action> {
         self.options += 1;
-        let Some((option, length)) = wire::option_header(bytes).filter(|_| self.options <= MOST_OPTIONS) else {
+        let Some((option, length)) = wire::option_header(bytes).filter(|_| self.options <= MOST_OPTIONS)
+        else {
             return self.close();
         };
         if length > MOST_OPTION {

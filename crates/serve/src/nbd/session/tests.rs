@@ -24,7 +24,8 @@ fn feed(session: &mut Session, mut bytes: &[u8]) -> Vec<Action> {
 }
 
 fn sent(actions: &[Action]) -> Vec<u8> {
-    let each = actions.iter().filter_map(|a| if let Action::Send(bytes) = a { Some(&bytes[..]) } else { None });
+    let each =
+        actions.iter().filter_map(|a| if let Action::Send(bytes) = a { Some(&bytes[..]) } else { None });
     each.flatten().copied().collect()
 }
 
@@ -90,7 +91,10 @@ fn options_are_answered_one_by_one() {
     assert_eq!(kind(&feed(&mut session, &option(0x1234, b"data"))), Some(reply::ERR_UNSUP));
     assert_eq!(kind(&feed(&mut session, &option(5, &[]))), Some(reply::ERR_UNSUP), "no TLS");
     assert_eq!(kind(&feed(&mut session, &option(option::INFO, &go(b"other")))), Some(reply::ERR_UNKNOWN));
-    assert_eq!(kind(&feed(&mut session, &option(option::INFO, b"\0\0\0\x09x\0\0"))), Some(reply::ERR_INVALID));
+    assert_eq!(
+        kind(&feed(&mut session, &option(option::INFO, b"\0\0\0\x09x\0\0"))),
+        Some(reply::ERR_INVALID)
+    );
     assert_eq!(kind(&feed(&mut session, &option(77, &vec![0; 100_000]))), Some(reply::ERR_TOO_BIG));
     let info = feed(&mut session, &option(option::INFO, &go(b"nandle")));
     assert!(!session.is_transmitting());
@@ -112,7 +116,10 @@ fn requests_become_io() {
     let mut write = request(command::WRITE, flag::FUA, 4096, 3);
     write.extend(b"abc");
     assert_eq!(io(write), Io::Write { offset: 4096, data: b"abc".to_vec(), fua: true });
-    assert_eq!(io(request(command::TRIM, 0, 0, u32::MAX)), Io::Trim { offset: 0, bytes: u64::from(u32::MAX), fua: false });
+    assert_eq!(
+        io(request(command::TRIM, 0, 0, u32::MAX)),
+        Io::Trim { offset: 0, bytes: u64::from(u32::MAX), fua: false }
+    );
     assert_eq!(io(request(command::FLUSH, 0, 0, 0)), Io::Flush);
     let zero = |may_trim| Io::Zero { offset: 0, bytes: 8192, may_trim, fua: false };
     assert_eq!(io(request(command::WRITE_ZEROES, flag::FAST_ZERO, 0, 8192)), zero(true));
@@ -131,7 +138,10 @@ fn nonsense_is_refused_and_the_conversation_goes_on() {
     let mut write = request(command::WRITE, 0, 0, MOST_BYTES + 1);
     write.extend(vec![0; MOST_BYTES as usize + 1]);
     assert_eq!(answer(write), 22, "huge write");
-    assert!(matches!(feed(&mut session, &request(command::FLUSH, 0, 0, 0))[..], [Action::Submit(_, Io::Flush)]));
+    assert!(matches!(
+        feed(&mut session, &request(command::FLUSH, 0, 0, 0))[..],
+        [Action::Submit(_, Io::Flush)]
+    ));
     assert_eq!(feed(&mut session, &[0; 28]), [Action::Close], "no magic");
 }
 
@@ -139,7 +149,9 @@ fn nonsense_is_refused_and_the_conversation_goes_on() {
 fn answers_have_the_shape_that_was_agreed_on() {
     let ticket = |structured, command| {
         let mut session = transmitting(structured);
-        match feed(&mut session, &request(command, 0, 4096, if command == command::FLUSH { 0 } else { 2 })).pop() {
+        match feed(&mut session, &request(command, 0, 4096, if command == command::FLUSH { 0 } else { 2 }))
+            .pop()
+        {
             Some(Action::Submit(ticket, _)) => ticket,
             other => panic!("{other:?}"),
         }
