@@ -381,6 +381,7 @@ fn killed(name: &str, seed: u64, rounds: u32, args: &[&str]) {
     let dir = temp();
     let mut draw = Stream::new(seed, name);
     let base = with(&with(SMALL, &["--image", "flash.img"]), args);
+    let rounds = if std::env::var_os("NANDLE_NIGHTLY").is_some() { 20 * rounds } else { rounds };
     let mut server = Served::start(dir.path(), &base);
     let total = server.client().bytes / SECTOR as u64;
     let mut writer = Writer::new(server.client(), total);
@@ -442,6 +443,12 @@ fn a_killed_server_keeps_its_promise_with_waflash() {
 #[test]
 fn a_killed_server_keeps_its_promise_with_across_and_a_small_map_cache() {
     killed("across", 4, 4, &["--scheme", "across", "--timing", "off", "--set", "map_cache.bytes=65536"]);
+}
+
+#[test]
+fn a_killed_server_keeps_its_promise_on_failing_flash_with_checkpoints() {
+    let faults = ["--set", "faults.program_rate=0.0005", "--set", "recovery.checkpoint_interval=256"];
+    killed("faults", 5, 4, &with(&["--timing", "off"], &faults));
 }
 
 #[test]
