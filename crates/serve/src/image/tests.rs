@@ -135,7 +135,7 @@ fn the_file_is_what_a_power_cut_leaves() {
 #[test]
 fn also_with_lists_of_extents_and_translation_pages() {
     follow(&["scheme.mapping=multi-version", "scheme.compaction=true", "scheme.buffer=pc-lru"], 2, 15);
-    follow(&["scheme.mapping=across", "map_cache.bytes=16384"], 3, 15);
+    follow(&["scheme.mapping=across", "map_cache.bytes=32768"], 3, 15);
 }
 
 #[test]
