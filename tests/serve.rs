@@ -447,7 +447,14 @@ fn a_killed_server_keeps_its_promise_with_across_and_a_small_map_cache() {
 
 #[test]
 fn a_killed_server_keeps_its_promise_on_failing_flash_with_checkpoints() {
-    let faults = ["--set", "faults.programs=[200,900,2500]", "--set", "recovery.checkpoint_interval=256"];
+    let faults = [
+        "--set",
+        "faults.programs=[200,900,2500]",
+        "--set",
+        "op_ratio=1.5",
+        "--set",
+        "recovery.checkpoint_interval=256",
+    ];
     killed("faults", 5, 4, &with(&["--timing", "off"], &faults));
 }
 
