@@ -33,6 +33,8 @@ pub enum Command {
     Report(Report),
     /// Serve the device to real programs, in real time: NBD, a FUSE file.
     Serve(Box<Serve>),
+    /// Repeat the evaluation of a paper: its figures beside ours, met or not.
+    Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
     Presets,
     /// List the policies that --scheme takes.

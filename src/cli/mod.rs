@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod lists;
 mod report;
+mod reproduce;
 mod run;
 mod serve;
 mod sweep;
@@ -48,6 +49,7 @@ pub fn main() -> ExitCode {
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),
         args::Command::Report(report) => report::report(&report),
+        args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Presets => lists::presets(),
         args::Command::Schemes => lists::schemes(),
         args::Command::Workloads => lists::workloads(),

@@ -36,13 +36,33 @@ pub enum Error {
         /// Requests completed.
         completed: u64,
     },
+    /// One of several runs failed.
+    #[error("{run}: {source}")]
+    Of {
+        /// Which.
+        run: String,
+        /// How.
+        source: Box<Error>,
+    },
+    /// Reads returned something else than the last write.
+    #[error("integrity: {mismatches} of {checked} sectors read back wrong (this is a bug of the simulator)")]
+    Wrong {
+        /// Sectors that were wrong.
+        mismatches: u64,
+        /// Sectors compared.
+        checked: u64,
+    },
 }
 
 impl Error {
     /// Whether the user's input is to blame (exit code 2) rather than the run (exit code 1).
     #[must_use]
     pub fn is_input(&self) -> bool {
-        matches!(self, Self::Input(_) | Self::Trace(_))
+        match self {
+            Self::Input(_) | Self::Trace(_) => true,
+            Self::Of { source, .. } => source.is_input(),
+            _ => false,
+        }
     }
 
     pub(crate) fn input(what: impl Into<String>) -> Self {

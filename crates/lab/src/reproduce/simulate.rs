@@ -1,0 +1,94 @@
+//! One run through the ordinary replayer, with what the summary does not say: how busy the parts were.
+
+use std::sync::atomic::AtomicBool;
+
+use nandle_ssd::Ssd;
+
+use crate::Error;
+use crate::config::{self, Drive};
+use crate::measure::summary::Integrity;
+use crate::measure::{Context, Summary, summarise};
+use crate::oracle::{Oracle, UNIT};
+use crate::replay::{Replayer, Watch};
+use crate::workload::Asked;
+
+/// A run of the measured phase.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub summary: Summary,
+    /// Share of the time in which a die, and a channel, was taken: mean over them.
+    pub dies_busy: f64,
+    pub channels_busy: f64,
+}
+
+impl Measured {
+    /// Host bytes moved a second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.summary.host.all.bw_bytes
+    }
+    pub fn iops(&self) -> f64 {
+        self.summary.host.all.iops
+    }
+    pub fn read_ns(&self) -> f64 {
+        self.summary.host.read.lat_ns.mean
+    }
+    pub fn write_ns(&self) -> f64 {
+        self.summary.host.write.lat_ns.mean
+    }
+    pub fn all_ns(&self) -> f64 {
+        self.summary.host.all.lat_ns.mean
+    }
+    pub fn write_percentile(&self, percentile: &str) -> f64 {
+        self.summary.host.write.lat_ns.percentile.get(percentile).map_or(f64::NAN, |&ns| ns as f64)
+    }
+    pub fn read_percentile(&self, percentile: &str) -> f64 {
+        self.summary.host.read.lat_ns.percentile.get(percentile).map_or(f64::NAN, |&ns| ns as f64)
+    }
+}
+
+/// Prepares the device with all phases but the last, and measures that. `verify` compares every read
+/// with the last write.
+pub(super) fn simulate(drive: &Drive, asked: &Asked, verify: bool) -> Result<Measured, Error> {
+    let mut prepared = asked.prepare(drive)?;
+    let last = prepared.phases.pop();
+    let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, asked.seed)
+        .map_err(|e| Error::input(e.to_string()))?;
+    let stop = AtomicBool::new(false);
+    let mut silent = |_: &crate::replay::Progress| {};
+    let mut replayer = Replayer::new(ssd, Watch { stop: &stop, progress: &mut silent });
+    replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
+    if !prepared.phases.is_empty() {
+        replayer.run(prepared.phases)?;
+    }
+    let (dies, channels) = replayer.ssd.flash().busy_ns();
+    let before = (sum(&dies), sum(&channels));
+    let begun = replayer.ssd.now();
+    replayer.run(last.into_iter().collect())?;
+    let elapsed = (replayer.ssd.now() - begun).max(1) as f64;
+    let (dies, channels) = replayer.ssd.flash().busy_ns();
+    let busy = |now: &[u64], before: u64| (sum(now) - before) as f64 / now.len().max(1) as f64 / elapsed;
+    let (dies_busy, channels_busy) = (busy(&dies, before.0), busy(&channels, before.1));
+    let integrity = match &replayer.oracle {
+        Some(o) if o.mismatches > 0 => {
+            return Err(Error::Wrong { mismatches: o.mismatches, checked: o.checked });
+        }
+        Some(o) => Integrity { checked_sectors: o.checked, mismatches: 0 },
+        None => Integrity::default(),
+    };
+    let context = Context {
+        workload: prepared.name,
+        scheme: config::scheme_name(&drive.config),
+        seed: asked.seed,
+        complete: true,
+        notes: prepared.notes,
+        trace: replayer.trace.clone(),
+        integrity,
+        ..Context::default()
+    };
+    let summary = summarise(&replayer.ssd, &replayer.meter, context);
+    Ok(Measured { summary, dies_busy, channels_busy })
+}
+
+fn sum(values: &[u64]) -> u64 {
+    values.iter().sum()
+}

@@ -1,0 +1,123 @@
+//! Goal: `nandle reproduce` gives every claim of every paper a verdict, the same with any number of
+//! threads, and says what is wrong with bad input.
+//! Method: the command on single claims at quick size; all papers whole when `NANDLE_NIGHTLY` is set.
+//! Expectations are the papers' directions, and only those that do come out.
+
+use assert_cmd::Command;
+use nandle_lab::reproduce::traces::{self, Real};
+use nandle_lab::reproduce::{Options, Paper, Report, Verdict, across, run};
+use nandle_lab::workload::Asked;
+use nandle_ssd::mapping::MappingKind;
+
+fn nandle() -> Command {
+    let mut command = Command::cargo_bin("nandle").expect("the program");
+    command.env_remove("NANDLE_TRACES").arg("reproduce");
+    command
+}
+
+fn report(paper: &str, arguments: &[&str]) -> (Report, String) {
+    let run = nandle().args([paper, "--quick", "--json", "-"]).args(arguments).assert().success();
+    let text = String::from_utf8(run.get_output().stdout.clone()).expect("text");
+    (serde_json::from_str(&text).expect("a report"), text)
+}
+
+/// The figures of a claim whose description contains `what`.
+fn ours(report: &Report, id: &str, what: &str) -> f64 {
+    let claim = report.claims.iter().find(|c| c.id == id && c.what.contains(what));
+    let claim = claim.unwrap_or_else(|| panic!("{id} {what}: {:?}", report.claims));
+    claim.ours.unwrap_or_else(|| panic!("{id} {what} was not computed: {}", claim.why))
+}
+
+#[test]
+fn threads_change_nothing() {
+    let (one, first) = report("waflash", &["--claim", "waflash-openssd", "-j", "1"]);
+    let (_, second) = report("waflash", &["--claim", "waflash-openssd", "-j", "3"]);
+    assert_eq!(first, second);
+    assert!(one.claims.iter().all(|c| c.id == "waflash-openssd"), "{:?}", one.claims);
+    let ratio = ours(&one, "waflash-openssd", "latency");
+    assert!((0.3..1.0).contains(&ratio), "WAFLASH is faster under random writes: {ratio}");
+    assert!(one.tables.iter().all(|t| t.rows.iter().all(|r| r.len() == t.columns.len())));
+}
+
+#[test]
+fn buffers_on_the_twins() {
+    let (report, _) = report("waflash", &["--claim", "waflash-vs-mca"]);
+    let id = "waflash-vs-mca";
+    let (pc_lru, mca) = (ours(&report, id, "pc-lru"), ours(&report, id, "mca"));
+    assert!(pc_lru < mca && mca < 1.0, "pc-lru {pc_lru}, mca {mca}, lru 1");
+}
+
+#[test]
+fn unaligned_writes_make_tails() {
+    let (report, _) = report("waflash", &["--claim", "waflash-fig1-tail"]);
+    let table = report.tables.iter().find(|t| t.title.contains("to none")).expect("the table by rate");
+    let ratios = table.rows.iter().map(|r| serde_json::to_value(&r[1]).expect("plain data"));
+    // At every rate, with a buffer and without.
+    assert!(ratios.into_iter().all(|r| r.as_f64().expect("a figure") > 1.5), "{table:?}");
+}
+
+#[test]
+fn aligned_traces_lose_nothing_under_across() {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = std::fs::read_dir(beside).into_iter().flatten().flatten().map(|e| e.path().join("traces"));
+    let named = std::env::var_os("NANDLE_TRACES").map(std::path::PathBuf::from);
+    let find = |real: &Real| named.iter().cloned().chain(folders).find_map(|folder| real.find(&folder));
+    let Some(path) = find(&traces::IOZONE) else {
+        eprintln!("skipped: {} is not there; NANDLE_TRACES names a folder with it", traces::IOZONE.file);
+        return;
+    };
+    let asked = Asked {
+        workload: path.to_string_lossy().into_owned(),
+        seed: 1,
+        requests: Some(2_000),
+        ..Asked::default()
+    };
+    let [page, across] = [MappingKind::Page, MappingKind::Across].map(|mapping| {
+        let drive = across::device(mapping, 8192, true, 1).expect("a preset");
+        across::run(&asked, &drive).expect("it runs")
+    });
+    assert!(page.writes.iter().sum::<u64>() == 2_000 && page.requests[1] < 50, "{page:?}");
+    let ratio = across.io_s() / page.io_s();
+    assert!((0.98..1.01).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn bad_input_is_one_clear_error() {
+    for (arguments, expected) in [
+        (["nonsense", "--quick"].as_slice(), "nonsense: no paper of that name; expected one of waflash"),
+        (
+            &["papa", "--claim", "papa-x"],
+            "--claim papa-x: papa makes no claim of that name; expected one of papa-",
+        ),
+        (&["across", "--quick", "--traces", "/nowhere"], "/nowhere: no such folder"),
+    ] {
+        let run = nandle().args(arguments).assert().code(2);
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
+    }
+    let list = nandle().assert().success();
+    let said = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
+    assert_eq!(Paper::all().count(), 5);
+    for paper in Paper::all() {
+        assert!(said.contains(paper.name()) && paper.claims().iter().all(|c| said.contains(c)), "{said}");
+    }
+}
+
+#[test]
+fn every_claim_gets_a_verdict() {
+    if std::env::var_os("NANDLE_NIGHTLY").is_none() {
+        eprintln!("skipped: minutes; NANDLE_NIGHTLY=1 runs all papers at quick size");
+        return;
+    }
+    for paper in Paper::all() {
+        let options = Options { quick: true, threads: 2, ..Options::default() };
+        let report = run(paper, &options, &|_| {}).expect("it runs");
+        for id in paper.claims() {
+            let of = || report.claims.iter().filter(|c| c.id == *id);
+            assert!(of().count() > 0, "{id}");
+            let silent = of().find(|c| c.verdict != Verdict::Met && c.why.is_empty());
+            assert_eq!(silent, None, "a claim that is not met says why");
+        }
+        assert!(report.count(Verdict::Met) > 0, "{}", paper.name());
+    }
+}
