@@ -511,6 +511,9 @@ fn bad_input_is_refused_with_one_message() {
         (&["serve", "--nbd", "0", "--device", "nothing"], "no device is called"),
         (&["serve", "--nbd", "0", "--age-with", "prxy"], "age_with"),
         (&["serve", "--fuse", "not/there"], "expected a directory"),
+        (&["serve", "--nbd", "unix:not/there"], "cannot listen at"),
+        (&["serve", "--nbd", "0", "--image", "not/there"], "expected a file that can be written"),
+        (&["serve", "--nbd", "0", "--image", ".", "--device", "demo"], "not an image"),
     ] {
         let message = refused(args, dir.path());
         assert!(message.contains(part), "{message}");

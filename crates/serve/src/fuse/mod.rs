@@ -38,7 +38,10 @@ pub struct Mounted {
 /// # Errors
 /// If there is no such directory, or it cannot be mounted there.
 pub fn mount(path: &Path, device: Device) -> Result<Mounted, Error> {
-    let fail = |e| Error::io(format!("cannot mount at {}", path.display()), e);
+    let fail = |e: io::Error| {
+        let expected = "root, or fusermount3, and /dev/fuse";
+        Error::input(format!("--fuse: cannot mount at {}: {e}; expected {expected}", path.display()))
+    };
     match std::fs::metadata(path) {
         Ok(m) if m.is_dir() => {}
         // What a server that was killed leaves behind.

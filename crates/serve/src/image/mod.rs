@@ -116,7 +116,9 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
 pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
     let fail = |e| Error::io(path.display().to_string(), e);
     let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(|e| {
+            Error::input(format!("{}: {e}; expected a file that can be written", path.display()))
+        })?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         if e == rustix::io::Errno::WOULDBLOCK {
             Error::input(format!(

@@ -184,7 +184,9 @@ impl Server {
     /// # Errors
     /// If the address cannot be had.
     pub fn start(address: &Address, device: Device, description: &str) -> Result<Self, Error> {
-        let fail = |e| Error::io(format!("cannot listen at {address}"), e);
+        let fail = |e: io::Error| {
+            Error::input(format!("--nbd: cannot listen at {address}: {e}; expected an address that is free"))
+        };
         let (listener, address) = match address {
             Address::Tcp(at) => {
                 let listener = TcpListener::bind(at).map_err(fail)?;
