@@ -89,6 +89,20 @@ pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     Ok(Drive { config, layout })
 }
 
+/// Another configuration with a scheme and single settings changed.
+///
+/// # Errors
+/// If one of them is unknown, of the wrong type or out of range.
+pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
+    if let Some(sum) = scheme {
+        scheme::apply(sum, &mut config)?;
+    }
+    if !sets.is_empty() {
+        config = overridden(Table::try_from(&config).unwrap_or_default(), sets)?;
+    }
+    check(config)
+}
+
 /// The device in `table` after the overrides `sets`; the first that does not fit is blamed.
 fn overridden(mut table: Table, sets: &[String]) -> Result<DeviceConfig, Error> {
     let mut result = None;
