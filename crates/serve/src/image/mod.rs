@@ -274,7 +274,7 @@ impl Image {
         let oob = array.oob(ppn);
         let contents = match oob.kind {
             PageUse::Erased => return Ok(()),
-            PageUse::Data => array.sectors(ppn, 0, self.geometry.sectors_per_page()),
+            PageUse::Data | PageUse::Area => array.sectors(ppn, 0, self.geometry.sectors_per_page()),
             PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
                 array.note(ppn).map_or(&[][..], |note| note)
             }

@@ -45,7 +45,7 @@ fn pages(array: &Array) -> Vec<Page> {
             oob.extents.each(g.sectors_per_page(), |e| extents.push((e.lsn, e.sectors, e.at)));
             stream = oob.stream;
         }
-        if kind == PageUse::Data {
+        if kind.is_data() {
             bytes = array.sectors(ppn, 0, g.sectors_per_page()).to_vec();
         } else if kind != PageUse::Torn
             && let Some(note) = array.note(ppn)
