@@ -334,7 +334,7 @@ pub struct Compare {
 
 #[derive(Debug, Group)]
 pub struct Sweep {
-    /// The grid: a TOML file with devices, schemes, workloads, seeds and [overrides].
+    /// The grid: a TOML file with devices, schemes, workloads, seeds and `[overrides]`.
     pub file: PathBuf,
     /// Runs at a time.
     #[arg(short, long, value_name = "N", default_value_t = workers())]
