@@ -305,6 +305,10 @@ pub struct Run {
     /// What is printed.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub output_format: OutputFormat,
+    /// Print what becomes of the first N requests of the measured part: each flash operation with its
+    /// cause, place, start and duration.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub explain: u64,
     #[command(flatten)]
     pub issue: Issue,
 }

@@ -41,6 +41,8 @@ pub struct Run {
     pub output: Option<PathBuf>,
     /// Log every request to `io.parquet` in the run directory.
     pub io_log: bool,
+    /// Keep an account of so many requests, with every flash operation.
+    pub explain: u64,
 }
 
 /// A run that was done.
@@ -54,6 +56,8 @@ pub struct Outcome {
     pub drive: Drive,
     /// The first sectors that were read wrong.
     pub mismatches: Vec<Mismatch>,
+    /// The account that [`Run::explain`] asked for, a line an event.
+    pub explained: String,
 }
 
 impl Run {
@@ -75,7 +79,7 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
-        let Self { drive, asked, seed, verify, power_cuts, output, io_log } = self;
+        let Self { drive, asked, seed, verify, power_cuts, output, io_log, explain } = self;
         let verify = verify || power_cuts.is_some();
         if io_log && output.is_none() {
             return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
@@ -114,6 +118,7 @@ impl Run {
         if let (Some(directory), true) = (&directory, io_log) {
             replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
         }
+        replayer.explain(explain);
         let before = resources::thread_cpu();
         let complete = replayer.run(phases)?;
         let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
@@ -156,6 +161,7 @@ impl Run {
             directory.write(&drive, &asked, file, &summary, &replayer.meter)?;
             crate::report::write_run(directory.path("").as_path())?;
         }
-        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches })
+        let explained = replayer.explained();
+        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches, explained })
     }
 }

@@ -13,6 +13,7 @@ pub mod buffer;
 mod checkpoint;
 pub mod config;
 mod epochs;
+mod explain;
 mod extra;
 mod faults;
 pub mod flash;
@@ -34,6 +35,7 @@ mod trims;
 pub mod victim;
 
 pub use config::{ConfigError, DeviceConfig, Layout};
+pub use explain::Operation;
 pub use nandle_nand as nand;
 pub use ssd::{Command, Completion, Op, RANGE_BYTES, Ssd, Status};
 pub use stats::Stats;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::allocation::{PageClass, Role};
 use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
+use crate::explain::Operation;
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
 use crate::map_cache::MapCache;
@@ -143,6 +144,8 @@ pub struct Ssd {
     waiting: Option<Time>,
     /// When the mapping scheme may use the drive's idleness.
     idle_at: Option<Time>,
+    /// Operations that have ended, if someone wants to know.
+    pub(crate) operations: Option<Vec<Operation>>,
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
     short: u64,
     digest: u64,
@@ -291,6 +294,7 @@ impl Ssd {
             stalled: None,
             waiting: None,
             idle_at: None,
+            operations: None,
             short: 0,
             digest: 0,
             recovery: None,
@@ -1158,6 +1162,10 @@ impl Ssd {
             return;
         }
         let info = self.flash.info(done.op);
+        if self.operations.is_some() {
+            let request = (info.request != NONE).then(|| self.requests[info.request as usize].id);
+            self.note_operation(done, request);
+        }
         match done.kind {
             Kind::Read => {
                 if info.rmw_program != NONE {
