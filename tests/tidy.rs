@@ -36,6 +36,7 @@ fn dependencies_point_one_way() {
         ("ssd", vec!["nandle-random", "nandle-nand"]),
         ("trace", vec!["nandle-random"]),
         ("lab", vec!["nandle-random", "nandle-ssd", "nandle-trace"]),
+        ("serve", vec!["nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace"]),
     ];
     for (name, allowed) in may {
         for line in read(format!("crates/{name}/Cargo.toml")).lines() {

@@ -32,6 +32,8 @@ pub enum Command {
     Gather(Gather),
     /// Make the report of run directories again, or show them as another tool would.
     Report(Report),
+    /// Serve the device to real programs, in real time: NBD, a FUSE file.
+    Serve(Box<Serve>),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
@@ -64,9 +66,9 @@ pub enum Command {
 /// The device and what is changed of it.
 #[derive(Debug, Group)]
 pub struct Device {
-    /// Preset name (see `nandle presets`) or TOML file.
-    #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
-    pub device: String,
+    /// Preset name (see `nandle presets`) or TOML file; the preset demo if not given.
+    #[arg(short, long, value_name = "NAME|FILE")]
+    pub device: Option<String>,
     /// Policy or sum of policies, such as lru+page (see `nandle schemes`).
     #[arg(short, long, value_name = "SUM")]
     pub scheme: Option<String>,
@@ -92,6 +94,7 @@ impl Device {
 
     /// The device under another scheme.
     pub fn load_as(&self, scheme: Option<&str>) -> Result<Drive, Error> {
+        let device = self.name();
         let mut sets = self.sets.clone();
         // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
         if let Some(fill) = self.fill {
@@ -100,7 +103,7 @@ impl Device {
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
         } else if let Some(fill) = self.fill {
-            let plain = Wanted { device: &self.device, scheme, sets: &self.sets }.load()?;
+            let plain = Wanted { device, scheme, sets: &self.sets }.load()?;
             let geometry = &plain.config.geometry;
             let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));
@@ -108,8 +111,64 @@ impl Device {
         if let Some(trace) = &self.age_with {
             sets.push(format!("precondition.age_with={trace:?}"));
         }
-        Wanted { device: &self.device, scheme, sets: &sets }.load()
+        Wanted { device, scheme, sets: &sets }.load()
     }
+
+    /// What the device is called: preset or file.
+    pub fn name(&self) -> &str {
+        self.device.as_deref().unwrap_or("demo")
+    }
+
+    /// Whether nothing was said of the device.
+    pub fn is_silent(&self) -> bool {
+        let Self { device, scheme, sets, fill, valid, age_with } = self;
+        device.is_none()
+            && scheme.is_none()
+            && sets.is_empty()
+            && fill.is_none()
+            && valid.is_none()
+            && age_with.is_none()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Timing {
+    /// Answer at the modelled time.
+    #[default]
+    Real,
+    /// Answer as soon as the model is done.
+    Off,
+}
+
+#[derive(Debug, Group)]
+pub struct Serve {
+    #[command(flatten)]
+    pub device: Device,
+    /// Keep the flash in this file; made if it is not there, else switched on as it was left. Without
+    /// it the flash is in memory only.
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+    /// Serve NBD at unix:PATH, HOST:PORT or PORT (loopback if no host is given; repeatable).
+    #[arg(long, value_name = "ADDR")]
+    pub nbd: Vec<nandle_serve::nbd::Address>,
+    /// Mount a file system at this directory with one file, `disk` (Linux).
+    #[arg(long, value_name = "DIR")]
+    pub fuse: Option<PathBuf>,
+    /// When requests are answered.
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
+    pub timing: Timing,
+    /// Cut the power once so many commands have been submitted to the drive, and end.
+    #[arg(long, value_name = "N")]
+    pub power_cut_after: Option<u64>,
+    /// Write the commands as a trace that `nandle run` replays (.csv, .parquet, .gz, .zst, .xz).
+    #[arg(long, value_name = "TRACE")]
+    pub record: Option<PathBuf>,
+    /// Write the summary as JSON to a file at the end, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// How trace files are read.

@@ -74,7 +74,7 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
                 .as_ref()
                 .map(|dir| dir.join(format!("{}-{}-{id}", plain(workload), plain(scheme))));
             let labels = Labels {
-                device: args.device.device.clone(),
+                device: args.device.name().to_owned(),
                 scheme: scheme.to_owned(),
                 workload: workload.clone(),
                 seed,

@@ -7,6 +7,7 @@ mod lists;
 mod report;
 mod reproduce;
 mod run;
+mod serve;
 mod sweep;
 mod trace;
 
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
+        args::Command::Serve(serve) => serve::serve(serve),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),

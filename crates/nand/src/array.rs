@@ -7,7 +7,7 @@ use prefetch_index::prefetch_index;
 
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
-use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn};
+use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn};
 
 /// Whether a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Array {
     pub(crate) cell: Cell,
     pub(crate) oob: OobStore,
     /// Sequence number of each page, counted from its block's first.
-    seq: Vec<u32>,
+    pub(crate) seq: Vec<u32>,
     pub(crate) blocks: Vec<BlockState>,
     /// Bytes kept per sector; 0 = contents are not modelled.
     unit: usize,
@@ -55,10 +55,12 @@ pub struct Array {
     notes: BTreeMap<u32, Arc<[u8]>>,
     /// Pages written a second time after a failed program: the sequence number of the first attempt,
     /// kept beside their own.
-    versions: BTreeMap<u32, u64>,
+    pub(crate) versions: BTreeMap<u32, u64>,
     /// Sectors (by their place in the page) that the flash cannot return any more.
     lost: BTreeMap<u32, u64>,
-    next_seq: u64,
+    pub(crate) next_seq: u64,
+    /// What has changed on flash, if someone wants to know.
+    pub(crate) changes: Option<Vec<Change>>,
 }
 
 impl Array {
@@ -92,6 +94,7 @@ impl Array {
             versions: BTreeMap::new(),
             lost: BTreeMap::new(),
             next_seq: 1,
+            changes: None,
         }
     }
 
@@ -172,6 +175,7 @@ impl Array {
     /// Marks `block` as bad (from the factory, or after a failed erase).
     pub fn set_bad(&mut self, block: Block) {
         self.blocks[block.0 as usize].condition = BlockCondition::Bad;
+        self.note_change(Change::Block(block));
     }
     /// Whether a program failed in `block`, so that its next erase will make it bad.
     #[inline]
@@ -185,7 +189,10 @@ impl Array {
         self.notes.remove(&ppn.0);
         self.versions.remove(&ppn.0);
         self.lost.remove(&ppn.0);
-        self.blocks[self.geometry.block_of(ppn).0 as usize].doomed = true;
+        let block = self.geometry.block_of(ppn);
+        self.blocks[block.0 as usize].doomed = true;
+        self.note_change(Change::Page(ppn));
+        self.note_change(Change::Block(block));
     }
     /// The sectors of `ppn`, by their place in the page, that cannot be read any more.
     #[inline]
@@ -264,6 +271,7 @@ impl Array {
         let state = &mut self.blocks[block.0 as usize];
         state.condition = BlockCondition::Good;
         state.erases += 1;
+        self.note_change(Change::Erased(block));
     }
 
     pub(crate) fn wipe(&mut self, block: Block) {

@@ -11,6 +11,7 @@
 
 mod array;
 mod cell;
+mod changes;
 mod fault;
 mod geometry;
 mod oob;
@@ -21,6 +22,7 @@ mod timing;
 
 pub use array::{Array, BlockCondition};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
+pub use changes::{Change, NotFlash};
 pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};

@@ -2,7 +2,7 @@
 
 use crate::op::{Kind, NONE};
 use crate::schedule::{Nand, Phase};
-use crate::{Array, Block, BlockCondition, PageUse, Ppn};
+use crate::{Array, Block, BlockCondition, Change, PageUse, Ppn};
 
 /// The flash without power: only what was programmed.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ impl Nand {
                             self.array.tear_lower_pages(ppn);
                         }
                     }
+                    self.array.note_change(Change::Page(ppn));
                 } else {
                     self.array.unprogram(ppn);
                 }
@@ -73,6 +74,7 @@ impl Array {
     fn tear(&mut self, ppn: Ppn) {
         let index = self.index(ppn);
         self.oob.tear(index);
+        self.note_change(Change::Page(ppn));
     }
 
     /// The cells of `ppn` hold the lower pages of its word line as well.
@@ -97,5 +99,6 @@ impl Array {
             }
         }
         self.blocks[block.0 as usize].condition = BlockCondition::Undefined;
+        self.note_change(Change::Block(block));
     }
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::{
-    Array, Block, BlockCondition, Cause, Cell, CellKind, Done, Extents, FaultConfig, Geometry, Kind, Oob,
-    OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+    Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
+    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -358,6 +358,9 @@ impl Nand {
             // Decided here, as everything else: what is copied from the page is lost as well.
             let all = self.array.geometry.full_mask();
             self.array.lose(ppn, all);
+            if self.program_of(ppn).is_none() {
+                self.array.note_change(Change::Page(ppn));
+            }
         }
         let kind = self.array.page_type(ppn);
         self.counters.reads[cause as usize][kind] += 1;
@@ -447,8 +450,10 @@ impl Nand {
     pub fn abandon(&mut self, op: OpId) {
         let ppn = Ppn(self.ops[op.0 as usize].ppn);
         self.array.lose(ppn, self.array.geometry.full_mask());
-        let block = self.array.geometry.block_of(ppn).0 as usize;
-        self.array.blocks[block].doomed = true;
+        let block = self.array.geometry.block_of(ppn);
+        self.array.blocks[block.0 as usize].doomed = true;
+        self.array.note_change(Change::Page(ppn));
+        self.array.note_change(Change::Block(block));
         self.let_go(op.0);
     }
 
@@ -876,6 +881,9 @@ impl Nand {
                 }
                 if let Some(faults) = &mut self.faults {
                     failed = faults.programs.draw(&mut faults.stream);
+                }
+                if !failed {
+                    self.array.note_change(Change::Page(ppn));
                 }
             }
             Kind::Erase => {

@@ -245,7 +245,8 @@ impl Flash {
         if !self.log_is_clean() {
             self.write_log(None);
         }
-        if !self.log_is_clean() {
+        let class = PageClass::SYSTEM;
+        if !self.log_is_clean() || !self.has_room(self.checkpoint.number, Role::System, class, 1) {
             return;
         }
         let drafts = self.draft_checkpoint();
@@ -256,13 +257,9 @@ impl Flash {
             self.drop_checkpoint();
             return;
         }
-        let class = PageClass::SYSTEM;
-        let planes = self.geometry().planes();
-        let room = match drafts.len() {
-            1 => self.has_room(self.checkpoint.number, Role::System, class, 1),
-            n => (0..planes).all(|p| self.room(p, Role::System, class) >= (n as u32).div_ceil(planes)),
-        };
-        if !room {
+        let (count, planes) = (drafts.len() as u32, self.geometry().planes());
+        let room = |plane| self.room(plane, Role::System, class) >= count.div_ceil(planes);
+        if count > 1 && !(0..planes).all(room) {
             return;
         }
         self.checkpoint.programs = 0;

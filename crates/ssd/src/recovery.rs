@@ -299,8 +299,7 @@ impl Flash {
         // Number, front and beginning of the newest checkpoint page so far.
         let mut newest: Option<(u32, u32, u64)> = None;
         let mut since = 0;
-        let mut rest = order.iter();
-        while let Some(&(upper, block)) = rest.next() {
+        for &(upper, block) in order {
             if upper <= since {
                 // Older than the checkpoint, and so are all that follow: if the checkpoint is whole.
                 let whole = newest
@@ -389,7 +388,8 @@ impl Flash {
         base.stretch = vec![0; keys as usize];
         let logical = self.fragments.len();
         let mut system: Vec<System> = vec![];
-        let mut log: Option<(u64, u16, Vec<(u32, Ppn)>)> = None;
+        // The log's pages by the newest list of which all parts are there.
+        let (mut log, mut parts) = (vec![], (0, vec![]));
         for (_, slice) in slices.values() {
             let header = slice.header;
             base.seqs.push(header.seq);
@@ -432,16 +432,17 @@ impl Flash {
                     let here = Extents::Home { lpn: number, start: 0, len: self.spp as u8 };
                     there(ppn, PageUse::Meta) && self.nand.array().oob(ppn).extents == here
                 });
-                match &mut log {
-                    Some((seq, parts, list)) if *seq == header.seq => {
-                        *parts += 1;
-                        list.extend(pages);
-                    }
-                    _ => log = Some((header.seq, 1, pages.collect())),
+                if header.part == 0 {
+                    parts = (0, vec![]);
+                }
+                parts.0 += 1;
+                parts.1.extend(pages);
+                if parts.0 == header.parts {
+                    log = std::mem::take(&mut parts.1);
                 }
             }
         }
-        for (number, ppn) in log.map_or_else(Vec::new, |(_, _, list)| list) {
+        for (number, ppn) in log {
             system.push(System { kind: PageUse::Meta, number, version: self.array().version(ppn), ppn });
             if !scan.scanned.contains(&self.geometry().block_of(ppn)) {
                 self.read_log(ppn, &mut scan.found, p);

@@ -349,6 +349,15 @@ impl Ssd {
         self.recovery.as_ref()
     }
 
+    /// From now on, what changes on flash is noted, to be taken by [`Ssd::take_changes`].
+    pub fn keep_changes(&mut self) {
+        self.flash.nand.array_mut().keep_changes();
+    }
+    /// Moves what has changed on flash since the last call into `into`, oldest first.
+    pub fn take_changes(&mut self, into: &mut Vec<nandle_nand::Change>) {
+        self.flash.nand.array_mut().take_changes(into);
+    }
+
     /// Bytes of contents kept per sector.
     pub fn unit(&self) -> usize {
         self.flash.array().unit()

@@ -49,15 +49,23 @@ impl Wanted<'_> {
     /// If there is no such device, or a setting is unknown, of the wrong type or out of range.
     pub fn load(&self) -> Result<Drive, Error> {
         let (text, place) = text_of(self.device)?;
+        self.load_text(&text, &place)
+    }
+
+    /// The device in `text`, which complaints call `place`.
+    ///
+    /// # Errors
+    /// As those of [`Wanted::load`].
+    pub fn load_text(&self, text: &str, place: &str) -> Result<Drive, Error> {
         // The file alone first: its complaints have line numbers.
-        let mut config = match toml::from_str::<DeviceConfig>(&text) {
+        let mut config = match toml::from_str::<DeviceConfig>(text) {
             Ok(config) => config,
             // An override may bring what is missing.
             Err(e) if e.message().starts_with("missing field") && !self.sets.is_empty() => {
-                let table = text.parse().map_err(|e| Error::input(complain::syntax(&place, &text, &e)))?;
-                overridden(table, self.sets).map_err(|_| Error::input(complain::syntax(&place, &text, &e)))?
+                let table = text.parse().map_err(|e| Error::input(complain::syntax(place, text, &e)))?;
+                overridden(table, self.sets).map_err(|_| Error::input(complain::syntax(place, text, &e)))?
             }
-            Err(e) => return Err(Error::input(complain::syntax(&place, &text, &e))),
+            Err(e) => return Err(Error::input(complain::syntax(place, text, &e))),
         };
         if let Some(sum) = self.scheme {
             scheme::apply(sum, &mut config)?;
@@ -67,7 +75,7 @@ impl Wanted<'_> {
             config = overridden(Table::try_from(&config).unwrap_or_default(), self.sets)?;
         }
         let layout =
-            config.validate().map_err(|e| Error::input(complain::range(&place, &text, self.sets, &e)))?;
+            config.validate().map_err(|e| Error::input(complain::range(place, text, self.sets, &e)))?;
         Ok(Drive { config, layout })
     }
 }
@@ -79,6 +87,20 @@ impl Wanted<'_> {
 pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     let layout = config.validate().map_err(|e: ConfigError| Error::input(e.to_string()))?;
     Ok(Drive { config, layout })
+}
+
+/// Another configuration with a scheme and single settings changed.
+///
+/// # Errors
+/// If one of them is unknown, of the wrong type or out of range.
+pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
+    if let Some(sum) = scheme {
+        scheme::apply(sum, &mut config)?;
+    }
+    if !sets.is_empty() {
+        config = overridden(Table::try_from(&config).unwrap_or_default(), sets)?;
+    }
+    check(config)
 }
 
 /// The device in `table` after the overrides `sets`; the first that does not fit is blamed.

@@ -1,30 +1,63 @@
 //! How long recovery takes, against the size of the device and the checkpoint interval: the table of
 //! docs/recovery.md.
 //!
-//! `cargo run --release --example recovery [--quick]`: the demo drive with 4 KiB pages, 4 KiB random
-//! writes over the whole device until three rounds of the checkpoint (or of the device, without one)
-//! are over; then the power goes.
+//! `cargo run --release -p nandle-ssd --example recovery [-- --quick]`: a TLC drive of eight dies with 4 KiB
+//! pages under 4 KiB random writes over the whole device: it is filled once and written twice more; then the power goes.
 
-use nandle_lab::config::Wanted;
 use nandle_random::Stream;
+use nandle_ssd::config::{BufferConfig, CellConfig, RecoveryConfig};
+use nandle_ssd::nand::{CellKind, Geometry, Scheduler, Suspend, Timing};
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 fn device(blocks: u32, interval: u32) -> DeviceConfig {
-    let sets = [
-        format!("geometry.blocks_per_plane={blocks}"),
-        format!("recovery.checkpoint_interval={interval}"),
-        "geometry.pages_per_block=128".into(),
-        "geometry.page_bytes=4096".into(),
-        "geometry.oob_bytes=128".into(),
-        "buffer.bytes=1048576".into(),
-    ];
-    let wanted = Wanted { device: "demo", scheme: None, sets: &sets };
-    wanted.load().expect("the device is valid").config
+    DeviceConfig {
+        name: "recovery".into(),
+        description: String::new(),
+        op_ratio: 0.25,
+        geometry: Geometry {
+            channels: 4,
+            chips_per_channel: 2,
+            dies_per_chip: 1,
+            planes_per_die: 2,
+            blocks_per_plane: blocks,
+            pages_per_block: 128,
+            page_bytes: 4096,
+            sector_bytes: 4096,
+            oob_bytes: 128,
+        },
+        cell: CellConfig { kind: CellKind::Tlc, ..CellConfig::default() },
+        timing: Timing {
+            read_ns: vec![40_000, 55_000, 75_000],
+            program_ns: vec![400_000, 700_000, 1_000_000],
+            erase_ns: 3_000_000,
+            transfer_ns_per_page: None,
+            bus_mb_s: Some(800.0),
+            command_ns: 200,
+            dram_ns: 1_000,
+            partial_transfer: false,
+            scheduler: Scheduler::ReadFirst,
+            suspend: Suspend::None,
+            suspend_ns: 0,
+            copyback: false,
+            multi_plane: false,
+            multi_plane_same_offset: true,
+        },
+        buffer: BufferConfig { bytes: 1 << 20 },
+        map_cache: Default::default(),
+        gc: Default::default(),
+        wear: Default::default(),
+        recovery: RecoveryConfig { checkpoint_interval: interval, ..RecoveryConfig::default() },
+        faults: Default::default(),
+        queue: Default::default(),
+        scheme: Default::default(),
+        streams: Default::default(),
+        precondition: Default::default(),
+    }
 }
 
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
-    let sizes: &[u32] = if quick { &[16] } else { &[32, 64, 128, 256] };
+    let sizes: &[u32] = if quick { &[32] } else { &[32, 64, 128, 256] };
     println!(
         "| device | checkpoint interval | checkpoint pages of all programs | reads | by a full scan | time | by a full scan |"
     );

@@ -1,0 +1,627 @@
+//! The drive in real time: one thread that owns it.
+//!
+//! Requests are submitted at the time at which their transport had them whole, and answered when the
+//! wall clock has passed their completion in the model: never before, and late by what
+//! [`Lateness`] says. With timing off the drive's clock runs as fast as the model computes. Every
+//! event is carried out one by one and what it changed on flash is in the image before anything
+//! that follows from it is answered.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use nandle_lab::config::Drive;
+use nandle_lab::measure::Meter;
+use nandle_ssd::nand::{Change, Silicon, Time};
+use nandle_ssd::{Command, Completion, Op, Ssd, Status};
+use nandle_trace::{Format, Request, Writer};
+
+use crate::device::{Job, Message, Reply};
+use crate::image::Image;
+use crate::plan::{self, Step};
+use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
+
+/// Requests taken from the queue while the drive is full; further ones stay in the queue.
+const BACKLOG: usize = 64;
+/// Events without a completion after which the drive is taken to be stuck.
+const PATIENCE: u64 = 1 << 28;
+/// Zeros that are programmed go to the drive in writes of this size.
+const ZEROS: u64 = 1 << 20;
+
+/// Memory that a drive may take before its first request.
+const MOST_FILLED: u64 = 16 << 30;
+
+/// When answers are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// At the modelled time.
+    #[default]
+    Real,
+    /// As soon as the model is done.
+    Off,
+}
+
+/// How a drive is served.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// When answers are given.
+    pub timing: Timing,
+    /// Seed of every random choice of the drive.
+    pub seed: u64,
+    /// Cut the power once so many commands have been submitted.
+    pub power_cut_after: Option<u64>,
+    /// Write the commands as a trace, with the drive's time.
+    pub record: Option<PathBuf>,
+}
+
+/// How serving came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Asked to: everything was answered and flushed.
+    Stopped,
+    /// The power was cut on purpose, with so many commands under way.
+    PowerCut {
+        /// Commands that were never answered.
+        lost: u32,
+    },
+}
+
+/// What is left when serving has ended.
+pub struct Ended {
+    /// How.
+    pub end: End,
+    /// What was done.
+    pub report: Report,
+    /// What was counted.
+    pub meter: Meter,
+    /// The drive; none after a power cut.
+    pub ssd: Option<Ssd>,
+}
+
+/// A request under way.
+struct Task {
+    reply: Reply,
+    steps: VecDeque<Step>,
+    /// What becomes of the present command's answer.
+    then: Then,
+    answer: Vec<u8>,
+    /// Since when the present command's latency counts.
+    since: Time,
+    op: Op,
+    bytes: u64,
+    /// The sectors that the present step changes.
+    changes: Option<Changes>,
+}
+
+#[derive(Clone, Copy)]
+struct Changes {
+    from: u64,
+    to: u64,
+    /// As a read-modify-write: nothing else may change them meanwhile.
+    merge: bool,
+}
+
+enum Then {
+    Nothing,
+    Answer { skip: usize, bytes: usize },
+    Write { lsn: u64, skip: usize, data: Vec<u8>, fua: bool },
+}
+
+/// The thread's state.
+pub struct Driver {
+    ssd: Ssd,
+    clock: Clock,
+    timing: Timing,
+    receiver: Receiver<Message>,
+    shape: Shape,
+    image: Option<Image>,
+    changes: Vec<Change>,
+    meter: Meter,
+    lateness: Lateness,
+    record: Option<Writer>,
+    cut_after: Option<u64>,
+    submitted: u64,
+    tasks: HashMap<u64, Task>,
+    next_task: u64,
+    /// Tasks whose next step waits for a place in the drive, oldest first.
+    ready: VecDeque<u64>,
+    /// Tasks that wait for others that change the same sectors, oldest first.
+    held: Vec<u64>,
+    /// Merges under way: while there are none, nothing is compared.
+    merges: u32,
+    done: Vec<Completion>,
+    stopping: bool,
+}
+
+impl Driver {
+    /// Switches a drive on: a new one, or the one in `image`. Its clock starts.
+    ///
+    /// # Errors
+    /// If the configuration does not stand, or image or trace cannot be written.
+    pub fn start(
+        drive: &Drive,
+        image: Option<crate::image::Opened>,
+        options: &Options,
+    ) -> Result<(Self, Device), Error> {
+        let config = &drive.config;
+        if config.precondition.age_with.is_some() {
+            return Err(Error::input(
+                "precondition.age_with is not carried out when serving: expected a device without it \
+                 (precondition.used and precondition.valid are possible)",
+            ));
+        }
+        if config.recovery.plp && image.is_some() {
+            return Err(Error::input(
+                "recovery.plp = true: when the process is killed no capacitor empties its buffer; expected false \
+                 with an image",
+            ));
+        }
+        let filled = (config.precondition.used * config.geometry.raw_bytes() as f64) as u64;
+        if filled > MOST_FILLED {
+            return Err(Error::input(format!(
+                "precondition.used = {}: {} of contents would be kept in memory; expected at most {}, or a smaller \
+                 device",
+                config.precondition.used,
+                nandle_lab::units::bytes(filled),
+                nandle_lab::units::bytes(MOST_FILLED)
+            )));
+        }
+        let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
+        let (mut ssd, mut image) = match image {
+            Some(crate::image::Opened { image, array: Some(array) }) => {
+                let ssd = Ssd::power_on(config, Silicon(*array), options.seed).map_err(stands)?;
+                (ssd, Some(image))
+            }
+            other => {
+                let unit = config.geometry.sector_bytes as usize;
+                let mut ssd = Ssd::new(config, unit, options.seed).map_err(stands)?;
+                ssd.keep_changes();
+                let image = match other {
+                    Some(opened) => Some(opened.image.filled(drive, options.seed, ssd.flash().array())?),
+                    None => None,
+                };
+                (ssd, image)
+            }
+        };
+        let mut changes = Vec::new();
+        ssd.take_changes(&mut changes);
+        if let Some(image) = &mut image {
+            image.follow(ssd.flash().array(), &changes)?;
+        }
+        changes.clear();
+        let record = match &options.record {
+            Some(path) => {
+                let parquet = path.extension().is_some_and(|e| e == "parquet");
+                let format = if parquet { Format::NandleParquet } else { Format::Nandle };
+                Some(nandle_trace::create(path, format)?)
+            }
+            None => None,
+        };
+        let shape = Shape {
+            bytes: drive.layout.logical_bytes,
+            sector_bytes: config.geometry.sector_bytes,
+            page_bytes: config.geometry.page_bytes,
+            queue_depth: config.queue.depth,
+        };
+        let clock = Clock::started();
+        let (device, receiver) = Device::channel(shape, clock);
+        let mut meter = Meter::default();
+        meter.begin_phase(1, &mut ssd);
+        let driver = Self {
+            ssd,
+            clock,
+            timing: options.timing,
+            receiver,
+            shape,
+            image,
+            changes,
+            meter,
+            lateness: Lateness::default(),
+            record,
+            cut_after: options.power_cut_after,
+            submitted: 0,
+            tasks: HashMap::new(),
+            next_task: 0,
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            merges: 0,
+            done: Vec::new(),
+            stopping: false,
+        };
+        Ok((driver, device))
+    }
+
+    /// Serves until asked to stop, or until the power is cut on purpose. Blocks.
+    ///
+    /// # Errors
+    /// If the image or the trace can no longer be written, or the drive is stuck.
+    pub fn run(mut self) -> Result<Ended, Error> {
+        // The kernel may delay a sleeper by this much; without the right to change it, answers are later.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let result = self.serve();
+        if result.is_err() {
+            for (_, task) in self.tasks.drain() {
+                (task.reply)(Err(Fault::Image));
+            }
+        }
+        // From here on every request is refused, also those that wait in the queue.
+        while let Ok(message) = self.receiver.try_recv() {
+            if let Message::Job(job) = message {
+                (job.reply)(Err(Fault::Gone));
+            }
+        }
+        let end = result?;
+        self.meter.finish(&self.ssd);
+        let report = self.report();
+        let lost = self.ssd.outstanding();
+        let ssd = if end {
+            let mut array = self.ssd.cut_power().0;
+            array.take_changes(&mut self.changes);
+            if let Some(image) = &mut self.image {
+                image.follow(&array, &self.changes)?;
+            }
+            None
+        } else {
+            Some(self.ssd)
+        };
+        if let Some(image) = &mut self.image {
+            image.sync()?;
+        }
+        if let Some(record) = self.record {
+            record.finish()?;
+        }
+        let end = if end { End::PowerCut { lost } } else { End::Stopped };
+        Ok(Ended { end, report, meter: self.meter, ssd })
+    }
+
+    fn report(&self) -> Report {
+        let real = self.timing == Timing::Real;
+        Report::of(&self.ssd, &self.meter, real.then_some(&self.lateness))
+    }
+
+    /// Whether the power was cut.
+    fn serve(&mut self) -> Result<bool, Error> {
+        loop {
+            self.take_messages()?;
+            if self.is_cut() {
+                return Ok(true);
+            }
+            if self.stopping && self.tasks.is_empty() {
+                self.shut_down()?;
+                return Ok(false);
+            }
+            match self.timing {
+                Timing::Real => self.advance(self.clock.now())?,
+                Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
+                Timing::Off => {}
+            }
+            if self.is_cut() {
+                return Ok(true);
+            }
+            self.wait()?;
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut_after.is_some_and(|after| self.submitted >= after)
+    }
+
+    fn takes_more(&self) -> bool {
+        self.ready.len() + self.held.len() < BACKLOG
+    }
+
+    fn take_messages(&mut self) -> Result<(), Error> {
+        while self.takes_more() && !self.is_cut() {
+            match self.receiver.try_recv() {
+                Ok(message) => self.message(message)?,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a message comes or something happens in the drive.
+    fn wait(&mut self) -> Result<(), Error> {
+        if self.is_cut() || self.stopping && self.tasks.is_empty() {
+            return Ok(());
+        }
+        let timeout = match (self.timing, self.ssd.next_event()) {
+            (Timing::Off, _) if !self.tasks.is_empty() => return Ok(()),
+            (Timing::Off, _) | (Timing::Real, None) => None,
+            (Timing::Real, Some(at)) => match at.saturating_sub(self.clock.now()) {
+                0 => return Ok(()),
+                ns => Some(Duration::from_nanos(ns)),
+            },
+        };
+        if !self.takes_more() {
+            // Only the drive can make room now.
+            std::thread::sleep(timeout.unwrap_or_default());
+            return Ok(());
+        }
+        let message = match timeout {
+            Some(timeout) => match self.receiver.recv_timeout(timeout) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => Message::Stop,
+            },
+            None => self.receiver.recv().unwrap_or(Message::Stop),
+        };
+        self.message(message)
+    }
+
+    fn message(&mut self, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Stop => self.stopping = true,
+            Message::Report(to) => {
+                let _ = to.send(self.report());
+            }
+            Message::Job(job) if self.stopping => (job.reply)(Err(Fault::Gone)),
+            Message::Job(job) => self.job(job)?,
+        }
+        Ok(())
+    }
+
+    fn job(&mut self, job: Job) -> Result<(), Error> {
+        let steps = match plan::steps(job.io, &self.shape) {
+            Ok(steps) if steps.is_empty() => {
+                (job.reply)(Ok(Vec::new()));
+                return Ok(());
+            }
+            Ok(steps) => steps,
+            Err(fault) => {
+                (job.reply)(Err(fault));
+                return Ok(());
+            }
+        };
+        if self.timing == Timing::Real && job.arrival > self.ssd.now() {
+            self.advance(job.arrival)?;
+        }
+        let number = self.next_task;
+        self.next_task += 1;
+        let task = Task {
+            reply: job.reply,
+            steps,
+            then: Then::Nothing,
+            answer: Vec::new(),
+            since: if self.timing == Timing::Real { job.arrival } else { Time::MAX },
+            op: Op::Flush,
+            bytes: 0,
+            changes: None,
+        };
+        self.tasks.insert(number, task);
+        self.ready.push_back(number);
+        self.submit_ready()
+    }
+
+    // ---- from tasks to the drive ------------------------------------------------------------------
+
+    fn submit_ready(&mut self) -> Result<(), Error> {
+        while self.ssd.accepts()
+            && !self.is_cut()
+            && let Some(number) = self.ready.pop_front()
+        {
+            self.begin_step(number)?;
+        }
+        Ok(())
+    }
+
+    /// Whether `new` must wait for another task, so that no read-modify-write loses a neighbour's
+    /// bytes.
+    fn must_wait(&self, number: u64, new: Changes) -> bool {
+        if self.merges == 0 && !new.merge {
+            return false;
+        }
+        let clash = |old: &Changes| (new.merge || old.merge) && old.from < new.to && new.from < old.to;
+        self.tasks.iter().any(|(&other, task)| other != number && task.changes.as_ref().is_some_and(clash))
+    }
+
+    fn begin_step(&mut self, number: u64) -> Result<(), Error> {
+        let sector = u64::from(self.shape.sector_bytes);
+        let Some(task) = self.tasks.get(&number) else { return Ok(()) };
+        let Some(step) = task.steps.front() else { return Ok(()) };
+        // The second half of a read-modify-write has its sectors already.
+        if task.changes.is_none()
+            && let Some((from, to)) = step.changes(sector)
+        {
+            let changes = Changes { from, to, merge: matches!(step, Step::Merge { .. }) };
+            if self.must_wait(number, changes) {
+                self.held.push(number);
+                return Ok(());
+            }
+            self.merges += u32::from(changes.merge);
+            if let Some(task) = self.tasks.get_mut(&number) {
+                task.changes = Some(changes);
+            }
+        }
+        let Some(task) = self.tasks.get_mut(&number) else { return Ok(()) };
+        let Some(step) = task.steps.pop_front() else { return Ok(()) };
+        let (mut written, mut durable) = (Vec::new(), false);
+        let (op, lsn, sectors, then) = match step {
+            Step::Read { lsn, sectors, skip, bytes } => {
+                (Op::Read, lsn, sectors, Then::Answer { skip, bytes })
+            }
+            Step::Merge { lsn, sectors, skip, data, fua } => {
+                (Op::Read, lsn, sectors, Then::Write { lsn, skip, data, fua })
+            }
+            Step::Write { lsn, data, fua } => {
+                let sectors = data.len() as u64 / sector;
+                (written, durable) = (data, fua);
+                (Op::Write, lsn, sectors, Then::Nothing)
+            }
+            Step::Zeros { lsn, sectors, fua } => {
+                let now = sectors.min(ZEROS / sector);
+                (written, durable) = (vec![0; (now * sector) as usize], fua);
+                if now < sectors {
+                    task.steps.push_front(Step::Zeros { lsn: lsn + now, sectors: sectors - now, fua });
+                }
+                (Op::Write, lsn, now, Then::Nothing)
+            }
+            Step::Trim { lsn, sectors } => (Op::Trim, lsn, sectors, Then::Nothing),
+            Step::Flush => (Op::Flush, 0, 0, Then::Nothing),
+        };
+        let at = self.ssd.now();
+        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, task.since.min(at));
+        let command = Command { id: number, op, lsn, sectors, fua: durable, stream: 0, data: &written };
+        self.submit(at, &command)
+    }
+
+    /// Hands a command to the drive, and to the trace.
+    fn submit(&mut self, at: Time, command: &Command<'_>) -> Result<(), Error> {
+        self.ssd.submit(at, command);
+        self.submitted += 1;
+        let Some(writer) = &mut self.record else { return Ok(()) };
+        let sector = u64::from(self.shape.sector_bytes);
+        writer.write(&[Request {
+            time_ns: at,
+            offset: command.lsn * sector,
+            bytes: command.sectors * sector,
+            object: 0,
+            stream: command.stream,
+            op: match command.op {
+                Op::Read => nandle_trace::Op::Read,
+                Op::Write => nandle_trace::Op::Write,
+                Op::Trim => nandle_trace::Op::Trim,
+                Op::Flush => nandle_trace::Op::Flush,
+                Op::FlashAlloc => nandle_trace::Op::FlashAlloc,
+                Op::FlashFree => nandle_trace::Op::FlashFree,
+            },
+            fua: command.fua,
+        }])?;
+        Ok(())
+    }
+
+    // ---- from the drive to tasks ------------------------------------------------------------------
+
+    /// Carries out everything up to and including `to`.
+    fn advance(&mut self, to: Time) -> Result<(), Error> {
+        while let Some(next) = self.ssd.next_event()
+            && next <= to
+        {
+            self.instant(next)?;
+            if self.is_cut() {
+                return Ok(());
+            }
+        }
+        if to > self.ssd.now() {
+            self.ssd.advance(to, &mut self.done);
+        }
+        Ok(())
+    }
+
+    fn run_until_something_completes(&mut self) -> Result<(), Error> {
+        let before = self.meter_count();
+        for patience in 0.. {
+            let next = self.ssd.next_event();
+            let (Some(next), true) = (next, patience < PATIENCE) else {
+                return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
+            };
+            self.instant(next)?;
+            if self.meter_count() != before || self.is_cut() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn meter_count(&self) -> u64 {
+        self.meter.latency.iter().map(|l| l.requests).sum::<u64>() + self.meter.refused
+    }
+
+    /// Carries out one instant: flash first, then the image, then answers.
+    fn instant(&mut self, at: Time) -> Result<(), Error> {
+        self.ssd.advance(at, &mut self.done);
+        if let Some(image) = &mut self.image {
+            self.ssd.take_changes(&mut self.changes);
+            if !self.changes.is_empty() {
+                image.follow(self.ssd.flash().array(), &self.changes)?;
+                self.changes.clear();
+            }
+        }
+        let mut done = std::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.completed(completion)?;
+        }
+        self.done = done;
+        self.submit_ready()
+    }
+
+    fn completed(&mut self, completion: Completion) -> Result<(), Error> {
+        let Completion { id, at, status, data, .. } = completion;
+        let Some(task) = self.tasks.get_mut(&id) else {
+            // The flush at the end is nobody's.
+            self.meter.completed(Op::Flush, 0, 0, at, &self.ssd);
+            return Ok(());
+        };
+        let since = std::mem::replace(&mut task.since, Time::MAX);
+        let fault = match status {
+            Status::Ok => None,
+            Status::OutOfRange => Some(Fault::OutOfRange),
+            Status::ReadOnly => Some(Fault::ReadOnly),
+            Status::MediaError => Some(Fault::Media),
+            _ => Some(Fault::Unsupported),
+        };
+        if fault.is_none() {
+            self.meter.completed(task.op, task.bytes, at.saturating_sub(since), at, &self.ssd);
+        } else {
+            self.meter.refused(at);
+        }
+        match std::mem::replace(&mut task.then, Then::Nothing) {
+            Then::Write { lsn, skip, data: new, fua } if fault.is_none() => {
+                let mut whole = data;
+                whole[skip..skip + new.len()].copy_from_slice(&new);
+                task.steps.push_front(Step::Write { lsn, data: whole, fua });
+                self.ready.push_front(id);
+                return Ok(());
+            }
+            Then::Answer { skip, bytes } if fault.is_none() => {
+                task.answer = data;
+                if skip > 0 || bytes < task.answer.len() {
+                    task.answer.drain(..skip);
+                    task.answer.truncate(bytes);
+                }
+            }
+            _ => {}
+        }
+        let changes = task.changes.take();
+        let over = fault.is_some() || task.steps.is_empty();
+        self.merges -= u32::from(changes.is_some_and(|c| c.merge));
+        if !self.held.is_empty() {
+            for &number in self.held.iter().rev() {
+                self.ready.push_front(number);
+            }
+            self.held.clear();
+        }
+        if !over {
+            self.ready.push_front(id);
+            return Ok(());
+        }
+        let Some(task) = self.tasks.remove(&id) else { return Ok(()) };
+        if self.timing == Timing::Real {
+            self.lateness.record(self.clock.now().saturating_sub(at));
+        }
+        (task.reply)(match fault {
+            None => Ok(task.answer),
+            Some(fault) => Err(fault),
+        });
+        Ok(())
+    }
+
+    /// Everything that was written is made durable; the clock runs ahead, nobody waits.
+    fn shut_down(&mut self) -> Result<(), Error> {
+        let (id, at) = (self.next_task, self.ssd.now());
+        let flush = Command { id, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
+        self.submit(at, &flush)?;
+        while self.ssd.outstanding() > 0 {
+            let Some(next) = self.ssd.next_event() else {
+                return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
+            };
+            self.instant(next)?;
+        }
+        Ok(())
+    }
+}

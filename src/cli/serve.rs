@@ -1,0 +1,176 @@
+use std::path::Path;
+
+use nandle_lab::config::{self, Drive};
+use nandle_lab::measure::{Context, Summary, summarise};
+use nandle_lab::units::bytes;
+use nandle_serve::driver::End;
+use nandle_serve::{Device, Driver, Ended, Options, Timing, image, nbd};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+
+use super::{Failure, args, say};
+use crate::table;
+
+impl From<nandle_serve::Error> for Failure {
+    fn from(e: nandle_serve::Error) -> Self {
+        if e.is_input() { Self::Input(e.to_string()) } else { Self::Ran(e.to_string()) }
+    }
+}
+
+/// `nandle serve`
+pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
+    if args.nbd.is_empty() && args.fuse.is_none() {
+        return Err(Failure::Input(
+            "nandle serve: nobody could reach the device; expected --nbd ADDR or --fuse DIR (or several)"
+                .into(),
+        ));
+    }
+    if args.power_cut_after.is_some() && args.image.is_none() {
+        return Err(Failure::Input(
+            "--power-cut-after: nothing would be left of a device in memory; expected --image FILE with it"
+                .into(),
+        ));
+    }
+    let (drive, opened) = device(&args)?;
+    let state = match &opened {
+        Some(image::Opened { array: None, .. }) => "new",
+        _ => "as it was left",
+    };
+    let options = Options {
+        timing: match args.timing {
+            args::Timing::Real => Timing::Real,
+            args::Timing::Off => Timing::Off,
+        },
+        seed: args.seed,
+        power_cut_after: args.power_cut_after,
+        record: args.record.clone(),
+    };
+    let (driver, device) = Driver::start(&drive, opened, &options)?;
+    let name = &drive.config.name;
+    let scheme = config::scheme_name(&drive.config);
+    let size = bytes(drive.layout.logical_bytes);
+    let sector = drive.config.geometry.sector_bytes;
+    let mut text = format!("{name} | {scheme} | {size} in sectors of {sector} bytes\n");
+    let about = format!("{name} ({scheme})");
+    let servers = args
+        .nbd
+        .iter()
+        .map(|at| nbd::Server::start(at, device.clone(), &about))
+        .collect::<Result<Vec<_>, _>>()?;
+    for server in &servers {
+        text += &format!("nbd    {}\n", server.address());
+    }
+    let mounted = match &args.fuse {
+        Some(path) => Some(mount(path, &device)?),
+        None => None,
+    };
+    if let (Some(mounted), Some(path)) = (&mounted, &args.fuse) {
+        text += &format!("fuse   {}\n", mounted_file(mounted, path));
+    }
+    if let Some(path) = &args.image {
+        text += &format!("image  {} ({state})\n", path.display());
+    }
+    listen_for_signals(device)?;
+    say(&text)?;
+    let ended = driver.run()?;
+    drop(servers);
+    drop(mounted);
+    conclude(&args, scheme, &ended)
+}
+
+/// The device, and the image that it is in: without a word on the device, the image's own.
+fn device(args: &args::Serve) -> Result<(Drive, Option<image::Opened>), Failure> {
+    let Some(path) = &args.image else { return Ok((args.device.load()?, None)) };
+    let drive = match image::header(path)? {
+        Some(header) if args.device.is_silent() => config::check(header.config)?,
+        Some(header) if args.device.device.is_none() => {
+            config::amended(header.config, args.device.scheme.as_deref(), &args.device.sets)?
+        }
+        _ => args.device.load()?,
+    };
+    let opened = image::open(path, &drive)?;
+    Ok((drive, Some(opened)))
+}
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+type Mounted = nandle_serve::fuse::Mounted;
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+type Mounted = ();
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn mount(path: &Path, device: &Device) -> Result<Mounted, Failure> {
+    Ok(nandle_serve::fuse::mount(path, device.clone())?)
+}
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn mount(_: &Path, _: &Device) -> Result<Mounted, Failure> {
+    Err(Failure::Input("--fuse: this program was built without FUSE; expected --nbd ADDR instead".into()))
+}
+
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+fn mounted_file(mounted: &Mounted, _: &Path) -> String {
+    mounted.file().display().to_string()
+}
+#[cfg(not(all(feature = "fuse", target_os = "linux")))]
+fn mounted_file((): &Mounted, path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Ctrl-C and SIGTERM end the service (the second one at once), SIGUSR1 prints a report.
+fn listen_for_signals(device: Device) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::Ran(format!("signals: {e}"));
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1]).map_err(fail)?;
+    let run = move || {
+        let mut asked = false;
+        for signal in signals.forever() {
+            if signal == SIGUSR1 {
+                if let Some(report) = device.report() {
+                    eprintln!("{report}");
+                }
+            } else if asked {
+                std::process::exit(130);
+            } else {
+                asked = true;
+                device.stop();
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(run).map_err(fail)?;
+    Ok(())
+}
+
+fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Failure> {
+    if let End::PowerCut { lost } = ended.end {
+        let after = args.power_cut_after.unwrap_or(0);
+        return say(&format!(
+            "power cut after {after} commands, {lost} of them under way\n{}\n",
+            ended.report
+        ));
+    }
+    let Some(ssd) = &ended.ssd else { return Ok(()) };
+    let context = Context {
+        workload: "served".into(),
+        scheme,
+        seed: args.seed,
+        complete: true,
+        cpu_s: nandle_lab::resources::thread_cpu().as_secs_f64(),
+        trace: nandle_lab::measure::summary::Trace {
+            submitted: ended.report.commands.iter().sum(),
+            completed: ended.report.commands.iter().sum(),
+            ..Default::default()
+        },
+        ..Context::default()
+    };
+    let summary = summarise(ssd, &ended.meter, context);
+    if let Some(path) = &args.json {
+        return json(&summary, path);
+    }
+    say(&format!("{}{}\n", table::summary(&summary), ended.report))
+}
+
+fn json(summary: &Summary, path: &Path) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(summary).unwrap_or_default();
+    text.push('\n');
+    if path.as_os_str() == "-" {
+        return say(&text);
+    }
+    std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
+}

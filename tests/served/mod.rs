@@ -1,0 +1,227 @@
+//! A server to test against, and a client of our own that knows what it wrote.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nandle_serve::nbd::wire::{self, Request, command, option};
+
+/// A drive so small that collection and erases begin after a few MiB.
+pub const SMALL: &[&str] = &[
+    "--device",
+    "demo",
+    "--set",
+    "geometry.channels=2",
+    "--set",
+    "geometry.blocks_per_plane=20",
+    "--set",
+    "geometry.pages_per_block=24",
+    "--set",
+    "op_ratio=0.8",
+    "--set",
+    "buffer.bytes=262144",
+];
+
+/// `nandle serve` under way; killed when dropped.
+pub struct Served {
+    child: Child,
+    /// What it said when it was ready.
+    pub said: String,
+    out: BufReader<std::process::ChildStdout>,
+    pub socket: PathBuf,
+}
+
+impl Served {
+    /// Starts a server with an NBD socket in `dir` and waits until it can be reached.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
+        let socket = dir.join("socket");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandle"))
+            .arg("serve")
+            .arg("--nbd")
+            .arg(&socket)
+            .args(args)
+            .current_dir(dir)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("nandle starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut said = String::new();
+        // The greeting is written at once: a first line means that everything is there.
+        out.read_line(&mut said).expect("a greeting");
+        assert!(said.contains(" | "), "nandle serve {args:?} did not start");
+        while UnixStream::connect(&socket).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self { child, said, out, socket }
+    }
+
+    pub fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.socket.display())
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, name: &str) {
+        let _ = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+    }
+
+    /// SIGKILL: nothing gets a chance to be tidy.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM; what it said to the end.
+    pub fn stop(mut self) -> String {
+        self.signal("-TERM");
+        self.end()
+    }
+
+    /// Waits for its own end; what it said.
+    pub fn wait(mut self) -> String {
+        self.end()
+    }
+
+    fn end(&mut self) -> String {
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).expect("text");
+        let status = self.child.wait().expect("its end");
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An NBD client: simple replies, any number of requests under way.
+pub struct Client {
+    stream: UnixStream,
+    pub bytes: u64,
+    next: u64,
+    /// Bytes that each answer brings.
+    expected: HashMap<u64, usize>,
+}
+
+impl Client {
+    pub fn connect(socket: &Path) -> Self {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // A server with all the clients that it takes turns others away.
+        let greeted = || {
+            let mut stream = UnixStream::connect(socket)?;
+            let mut greeting = [0; 18];
+            stream.read_exact(&mut greeting)?;
+            Ok::<_, std::io::Error>((stream, greeting))
+        };
+        let (mut stream, greeting) = loop {
+            match greeted() {
+                Ok(greeted) => break greeted,
+                Err(e) => assert!(Instant::now() < deadline, "{}: {e}", socket.display()),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(greeting.to_vec(), wire::greeting());
+        let mut hello = 3_u32.to_be_bytes().to_vec();
+        hello.extend(wire::IHAVEOPT.to_be_bytes());
+        hello.extend(option::EXPORT_NAME.to_be_bytes());
+        hello.extend(0_u32.to_be_bytes());
+        stream.write_all(&hello).expect("sent");
+        let mut export = [0; 10];
+        stream.read_exact(&mut export).expect("an export");
+        let bytes = wire::u64_at(&export, 0).expect("eight bytes");
+        Self { stream, bytes, next: 0, expected: HashMap::new() }
+    }
+
+    /// Sends a request; its cookie.
+    pub fn send(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> std::io::Result<u64> {
+        self.next += 1;
+        let mut bytes = wire::request_bytes(&Request { flags, command, cookie: self.next, offset, length });
+        bytes.extend(data);
+        self.stream.write_all(&bytes)?;
+        self.expected.insert(self.next, if command == command::READ { length as usize } else { 0 });
+        Ok(self.next)
+    }
+
+    /// The next answer: cookie, error, data.
+    pub fn receive(&mut self) -> std::io::Result<(u64, u32, Vec<u8>)> {
+        let mut head = [0; 16];
+        self.stream.read_exact(&mut head)?;
+        assert_eq!(wire::u32_at(&head, 0), Some(wire::SIMPLE_REPLY_MAGIC));
+        let (error, cookie) =
+            (wire::u32_at(&head, 4).expect("there"), wire::u64_at(&head, 8).expect("there"));
+        let length = self.expected.remove(&cookie).expect("an answer to a request");
+        let mut data = vec![0; if error == 0 { length } else { 0 }];
+        self.stream.read_exact(&mut data)?;
+        Ok((cookie, error, data))
+    }
+
+    /// One request and its answer.
+    pub fn ask(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> Result<Vec<u8>, u32> {
+        let cookie = self.send(command, flags, offset, length, data).expect("sent");
+        let (answered, error, data) = self.receive().expect("an answer");
+        assert_eq!(answered, cookie);
+        if error == 0 { Ok(data) } else { Err(error) }
+    }
+
+    pub fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
+        self.ask(command::READ, 0, offset, length, &[]).expect("a read")
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        self.ask(command::WRITE, 0, offset, data.len() as u32, data).expect("a write");
+    }
+
+    pub fn flush(&mut self) {
+        self.ask(command::FLUSH, 0, 0, 0, &[]).expect("a flush");
+    }
+}
+
+/// Whether a program is there; says aloud that the test is skipped if not.
+pub fn has(program: &str) -> bool {
+    let there = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .chain(["/usr/sbin".into(), "/sbin".into()])
+            .any(|dir| dir.join(program).is_file())
+    });
+    if !there {
+        eprintln!("SKIPPED: {program} is not installed (./test installs it where it can)");
+    }
+    there
+}
+
+/// Runs a program that must succeed; what it printed.
+pub fn good(program: &str, args: &[&str], dir: &Path) -> String {
+    let out = Command::new(program).args(args).current_dir(dir).output().expect("it starts");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{program} {args:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+    text
+}
