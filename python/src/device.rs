@@ -70,7 +70,14 @@ impl Completion {
     fn __repr__(&self) -> String {
         format!(
             "Completion(id={}, op='{}', offset={}, bytes={}, submitted_ns={}, completed_ns={}, latency_ns={}, status='{}')",
-            self.id, self.op, self.offset, self.bytes, self.submitted_ns, self.completed_ns, self.latency_ns, self.status
+            self.id,
+            self.op,
+            self.offset,
+            self.bytes,
+            self.submitted_ns,
+            self.completed_ns,
+            self.latency_ns,
+            self.status
         )
     }
 }
@@ -103,7 +110,9 @@ fn status(status: Status) -> &'static str {
 
 impl Device {
     fn ssd(&self) -> PyResult<&Ssd> {
-        self.ssd.as_ref().ok_or_else(|| PyRuntimeError::new_err("the simulator failed before: this device is gone"))
+        self.ssd
+            .as_ref()
+            .ok_or_else(|| PyRuntimeError::new_err("the simulator failed before: this device is gone"))
     }
 
     fn sector(&self) -> u64 {
@@ -111,7 +120,11 @@ impl Device {
     }
 
     /// Works on the drive without the interpreter; after a panic there is no drive any more.
-    fn work<T: Send>(&mut self, py: Python<'_>, f: impl FnOnce(&mut Ssd, &mut Vec<nandle_ssd::Completion>) -> T + Send) -> PyResult<T> {
+    fn work<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        f: impl FnOnce(&mut Ssd, &mut Vec<nandle_ssd::Completion>) -> T + Send,
+    ) -> PyResult<T> {
         self.ssd()?;
         if !self.powered {
             return Err(PyRuntimeError::new_err("the device is off: call power_on() first"));
@@ -146,7 +159,11 @@ impl Device {
     }
 
     /// Carries out instants as long as `go_on` names one, looking at Python's signals now and then.
-    fn step_while(&mut self, py: Python<'_>, go_on: impl Fn(&mut Ssd) -> Option<u64> + Send + Sync) -> PyResult<()> {
+    fn step_while(
+        &mut self,
+        py: Python<'_>,
+        go_on: impl Fn(&mut Ssd) -> Option<u64> + Send + Sync,
+    ) -> PyResult<()> {
         loop {
             let more = self.work(py, |ssd, done| {
                 (0..INSTANTS).all(|_| {
@@ -188,7 +205,9 @@ impl Device {
                 units::bytes(CONTENTS_LIMIT)
             )));
         }
-        let mut ssd = py.detach(|| guarded(|| Ssd::new(&drive.config, unit, seed)))?.map_err(|e| wrong(e.to_string()))?;
+        let mut ssd = py
+            .detach(|| guarded(|| Ssd::new(&drive.config, unit, seed)))?
+            .map_err(|e| wrong(e.to_string()))?;
         let policies = Policies::new(victim, buffer, Arc::new(AtomicBool::new(false)));
         if let Some(policies) = &policies {
             ssd.consult(Arc::clone(policies) as Arc<dyn Advisor>);
@@ -225,7 +244,9 @@ impl Device {
         let sector = self.sector();
         for (what, value) in [("offset", offset), ("bytes", bytes)] {
             if value % sector != 0 {
-                return Err(wrong(format!("{what} = {value}: expected a multiple of a sector, {sector} bytes")));
+                return Err(wrong(format!(
+                    "{what} = {value}: expected a multiple of a sector, {sector} bytes"
+                )));
             }
         }
         let unit = self.ssd()?.unit();
@@ -237,15 +258,24 @@ impl Device {
         let reach = offset.checked_add(bytes).is_some_and(|end| end <= self.drive.layout.logical_bytes);
         let data = match (data, kind) {
             (None, Op::Write) if unit > 0 && reach => {
-                return Err(wrong(format!("a write of {bytes} bytes without data: this device keeps contents, expected data = bytes of that length")));
+                return Err(wrong(format!(
+                    "a write of {bytes} bytes without data: this device keeps contents, expected data = bytes of that length"
+                )));
             }
             (Some(_), Op::Write) if unit == 0 => {
-                return Err(wrong("data: this device keeps no contents; expected Device(..., contents=True) for it"));
+                return Err(wrong(
+                    "data: this device keeps no contents; expected Device(..., contents=True) for it",
+                ));
             }
             (Some(data), Op::Write) if data.len() as u64 != bytes => {
-                return Err(wrong(format!("data of {} bytes for a write of {bytes}: expected as many", data.len())));
+                return Err(wrong(format!(
+                    "data of {} bytes for a write of {bytes}: expected as many",
+                    data.len()
+                )));
             }
-            (Some(_), other) if other != Op::Write => return Err(wrong(format!("data with a {name}: expected it with a write only"))),
+            (Some(_), other) if other != Op::Write => {
+                return Err(wrong(format!("data with a {name}: expected it with a write only")));
+            }
             (data, _) => data.unwrap_or_default(),
         };
         if fua && kind != Op::Write {
@@ -263,7 +293,8 @@ impl Device {
         self.pending.insert(id, Submitted { op: name, offset, bytes, at });
         self.work(py, |ssd, done| {
             ssd.advance(at, done);
-            let command = Command { id, op: kind, lsn: offset / sector, sectors: bytes / sector, fua, stream, data };
+            let command =
+                Command { id, op: kind, lsn: offset / sector, sectors: bytes / sector, fua, stream, data };
             ssd.submit(at, &command);
         })?;
         Ok(id)
@@ -400,7 +431,8 @@ impl Device {
         let (s, counters) = (ssd.stats(), ssd.counters());
         let page = u64::from(self.drive.config.geometry.page_bytes);
         let of = |counts: &[[u64; 4]; Cause::COUNT]| {
-            let parts = CAUSES.iter().map(|&(name, cause)| (name, counts[cause as usize].iter().sum::<u64>()));
+            let parts =
+                CAUSES.iter().map(|&(name, cause)| (name, counts[cause as usize].iter().sum::<u64>()));
             let total: u64 = counts.iter().flatten().sum();
             let map: serde_json::Map<String, Value> =
                 parts.chain([("total", total)]).map(|(name, n)| (name.to_owned(), n.into())).collect();
@@ -411,7 +443,10 @@ impl Device {
         let host: serde_json::Map<String, Value> = OPS
             .iter()
             .map(|&(name, op)| {
-                (name.to_owned(), json!({ "requests": s.requests[op as usize], "bytes": s.bytes[op as usize] }))
+                (
+                    name.to_owned(),
+                    json!({ "requests": s.requests[op as usize], "bytes": s.bytes[op as usize] }),
+                )
             })
             .collect();
         let written = s.bytes[Op::Write as usize];
@@ -450,7 +485,9 @@ impl Device {
         let findings: Vec<Value> = found
             .findings
             .iter()
-            .map(|f| json!({ "what": f.what, "checked": f.checked, "wrong": f.wrong, "problems": f.problems }))
+            .map(
+                |f| json!({ "what": f.what, "checked": f.checked, "wrong": f.wrong, "problems": f.problems }),
+            )
             .collect();
         Ok(Value::from(findings).to_string())
     }

@@ -9,7 +9,11 @@ pyo3::create_exception!(nandle, InputError, PyValueError, "Something that was as
 
 /// An error of the laboratory: the user's input, or the run.
 pub fn input(error: nandle_lab::Error) -> PyErr {
-    if error.is_input() { InputError::new_err(error.to_string()) } else { PyRuntimeError::new_err(error.to_string()) }
+    if error.is_input() {
+        InputError::new_err(error.to_string())
+    } else {
+        PyRuntimeError::new_err(error.to_string())
+    }
 }
 
 /// Bad input found here.
@@ -22,6 +26,8 @@ pub fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, PyErr> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
         let what = panic.downcast_ref::<String>().map(String::as_str);
         let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
-        PyRuntimeError::new_err(format!("panic: {what} (this is a bug of the simulator: please report the configuration)"))
+        PyRuntimeError::new_err(format!(
+            "panic: {what} (this is a bug of the simulator: please report the configuration)"
+        ))
     })
 }

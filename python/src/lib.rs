@@ -32,7 +32,8 @@ fn presets() -> PyResult<Vec<(String, String)>> {
 fn schemes() -> Vec<(String, String, String)> {
     let policies = config::policies();
     let single = policies.iter().map(|p| (p.seam.to_owned(), p.name.to_owned(), p.line.to_owned()));
-    let sums = SHORTHANDS.iter().map(|s| ("sum".to_owned(), s.name.to_owned(), format!("{}: {}", s.sum, s.line)));
+    let sums =
+        SHORTHANDS.iter().map(|s| ("sum".to_owned(), s.name.to_owned(), format!("{}: {}", s.sum, s.line)));
     single.chain(sums).collect()
 }
 

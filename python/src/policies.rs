@@ -33,9 +33,19 @@ impl fmt::Debug for Policies {
 
 impl Policies {
     /// Policies, if there are any, that set `stop` when one of them fails.
-    pub fn new(victim: Option<Py<PyAny>>, buffer: Option<Py<PyAny>>, stop: Arc<AtomicBool>) -> Option<Arc<Self>> {
+    pub fn new(
+        victim: Option<Py<PyAny>>,
+        buffer: Option<Py<PyAny>>,
+        stop: Arc<AtomicBool>,
+    ) -> Option<Arc<Self>> {
         (victim.is_some() || buffer.is_some()).then(|| {
-            Arc::new(Self { victim, buffer, failed: Mutex::new(None), has_failed: AtomicBool::new(false), stop })
+            Arc::new(Self {
+                victim,
+                buffer,
+                failed: Mutex::new(None),
+                has_failed: AtomicBool::new(false),
+                stop,
+            })
         })
     }
 
@@ -75,7 +85,10 @@ impl Policies {
 }
 
 /// Numbers as bytes that numpy reads without a copy.
-fn column<'py, const N: usize>(py: Python<'py>, values: impl Iterator<Item = [u8; N]>) -> Bound<'py, PyBytes> {
+fn column<'py, const N: usize>(
+    py: Python<'py>,
+    values: impl Iterator<Item = [u8; N]>,
+) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &values.flatten().collect::<Vec<u8>>())
 }
 
@@ -111,7 +124,10 @@ impl Advisor for Policies {
                 column(py, each().map(|e| e.request.to_ne_bytes())),
             );
             let answer: Vec<i64> = policy.call_method1(py, "_decide", arguments)?.extract(py)?;
-            answer.into_iter().map(|n| at(&slots, n, "evict() of the buffer policy")).collect::<PyResult<Victims>>()
+            answer
+                .into_iter()
+                .map(|n| at(&slots, n, "evict() of the buffer policy"))
+                .collect::<PyResult<Victims>>()
         });
         chosen.unwrap_or_default()
     }
@@ -120,6 +136,9 @@ impl Advisor for Policies {
 fn at<T: Copy>(list: &[T], n: i64, whose: &str) -> PyResult<T> {
     let found = usize::try_from(n).ok().and_then(|n| list.get(n)).copied();
     found.ok_or_else(|| {
-        wrong(format!("{whose} returned {n}: expected an index from 0 to {} of what it was shown", list.len().saturating_sub(1)))
+        wrong(format!(
+            "{whose} returned {n}: expected an index from 0 to {} of what it was shown",
+            list.len().saturating_sub(1)
+        ))
     })
 }

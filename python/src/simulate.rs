@@ -115,7 +115,8 @@ pub fn simulate(
             integrity.mismatches, integrity.checked_sectors
         )));
     }
-    let summary = serde_json::to_string(&outcome.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let summary =
+        serde_json::to_string(&outcome.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     let series = Table::new(tables::series(&outcome.drive, &outcome.meter));
     Ok((summary, series, Table::new(tables::latencies(&outcome.meter))))
 }

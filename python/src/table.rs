@@ -45,7 +45,11 @@ impl Table {
 
     /// A column as numpy's type, values in native order and, for lists of one length, that length.
     /// Strings come as a list under the type `O`. Absent numbers are NaN.
-    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<(String, Bound<'py, PyAny>, Option<usize>)> {
+    fn column<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<(String, Bound<'py, PyAny>, Option<usize>)> {
         let column = self.batch.column_by_name(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         let bytes = |values: Vec<u8>| PyBytes::new(py, &values).into_any();
         Ok(match column.data_type() {
@@ -68,8 +72,12 @@ impl Table {
             DataType::List(_) => {
                 let lists = column.as_list::<i32>();
                 let width = if lists.is_empty() { 0 } else { lists.value_length(0) as usize };
-                let values = lists.values().as_primitive_opt::<UInt64Type>().filter(|values| values.len() == width * lists.len());
-                let values = values.ok_or_else(|| failed(format!("{name}: lists of several lengths")))?.values();
+                let values = lists
+                    .values()
+                    .as_primitive_opt::<UInt64Type>()
+                    .filter(|values| values.len() == width * lists.len());
+                let values =
+                    values.ok_or_else(|| failed(format!("{name}: lists of several lengths")))?.values();
                 ("u8".into(), bytes(values.iter().flat_map(|v| v.to_ne_bytes()).collect()), Some(width))
             }
             other => return Err(failed(format!("{name}: {other} has no type in numpy"))),
@@ -125,7 +133,9 @@ impl Table {
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(not)?;
         match <[RecordBatch; 1]>::try_from(batches) {
             Ok([batch]) => Ok(Self { batch }),
-            Err(batches) if batches.is_empty() => Ok(Self { batch: RecordBatch::new_empty(Arc::clone(&schema)) }),
+            Err(batches) if batches.is_empty() => {
+                Ok(Self { batch: RecordBatch::new_empty(Arc::clone(&schema)) })
+            }
             Err(_) => Err(wrong("not a table that nandle wrote: expected one batch of rows")),
         }
     }
