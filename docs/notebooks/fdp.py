@@ -7,6 +7,7 @@
 
 # %%
 import matplotlib.pyplot as plt
+
 import nandle
 
 ONE_DIE = {"geometry.channels": 1, "geometry.chips_per_channel": 1}

@@ -5,6 +5,7 @@
 
 # %%
 import matplotlib.pyplot as plt
+
 import nandle
 
 result = nandle.run(device="demo", workload="random-write", requests=400_000)
@@ -15,7 +16,9 @@ result
 
 # %%
 summary = result.summary
-print(f"WAF {summary.waf:.3f} =", " + ".join(f"{part} {value:.3f}" for part, value in summary.waf_parts.items()))
+print(
+    f"WAF {summary.waf:.3f} =", " + ".join(f"{part} {value:.3f}" for part, value in summary.waf_parts.items())
+)
 print(f"over the last third {summary.waf_steady:.3f}; steady: {summary.steady_state}")
 print(f"99% of the writes took at most {summary.find('host.write.lat_ns.percentile.99.000000') / 1e6:.1f} ms")
 

@@ -68,10 +68,20 @@ across = nandle.sweep(
         "scheme": ["page", "across"],
         "workload": ["lun1", "lun6"],
         "requests": 30_000,
-        "sets": {"geometry.blocks_per_plane": 512, "map_cache.bytes": 137363456 // 16, "scheme.striping": "dynamic", "precondition.used": 0.89},
+        "sets": {
+            "geometry.blocks_per_plane": 512,
+            "map_cache.bytes": 137363456 // 16,
+            "scheme.striping": "dynamic",
+            "precondition.used": 0.89,
+        },
     }
 ).normalize(by="scheme", baseline="page", metric="host.write.lat_ns.mean")
-beside("Across-FTL, Fig 9b", "write latency, across to page", 0.911, across.geomean(over="workload").to_dict()["across"])
+beside(
+    "Across-FTL, Fig 9b",
+    "write latency, across to page",
+    0.911,
+    across.geomean(over="workload").to_dict()["across"],
+)
 
 # %% [markdown]
 # FlashAlloc, Fig 5a: eight threads rewrite objects of 2 MiB on one die of the Cosmos board.

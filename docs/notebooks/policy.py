@@ -7,8 +7,9 @@
 
 # %%
 import matplotlib.pyplot as plt
-import nandle
 import numpy as np
+
+import nandle
 
 SMALL = {"geometry.blocks_per_plane": 24, "op_ratio": 0.4, "buffer.bytes": 0}
 RUN = {"device": "demo", "workload": "random-write", "requests": 80_000}
@@ -56,7 +57,9 @@ lru = nandle.run(**buffered, scheme="lru+page")
 ours = nandle.run(**buffered, scheme="lru+page", buffer=WholeFirst(), verify=True)
 for name, result in (("lru", lru), ("WholeFirst", ours)):
     s = result.summary
-    print(f"{name:<12} {s.buffer.evicted_partial_pages:6} of {s.buffer.evictions} evictions partial, {s.rmw['count']} RMW")
+    print(
+        f"{name:<12} {s.buffer.evicted_partial_pages:6} of {s.buffer.evictions} evictions partial, {s.rmw['count']} RMW"
+    )
 ax = lru.plot.cdf()
 ours.plot.cdf(ax=ax)
 plt.show()

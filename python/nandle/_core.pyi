@@ -1,5 +1,6 @@
 """The compiled part; what is meant for use is in `nandle` itself."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any, final
 
@@ -33,6 +34,7 @@ def simulate(
     buffer: Any | None,
     progress: Callable[[int, int | None, int, float | None], object] | None,
 ) -> tuple[str, Table, Table]: ...
+
 @final
 class Table:
     @property
@@ -69,7 +71,7 @@ class Completion:
         """`ok`, `out-of-range`, `read-only`, `media-error`; of FlashAlloc also `overlap`,
         `too-many-ranges`, `no-clean-blocks`, `unsupported`."""
     @property
-    def data(self) -> bytes | None:
+    def data(self) -> builtins.bytes | None:
         """What a read returned, if the device keeps contents."""
     @property
     def unreadable(self) -> list[tuple[int, int]]:

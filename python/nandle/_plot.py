@@ -47,7 +47,9 @@ class Plot:
 
     def write_breakdown(self, *, ax: Any = None, backend: str = "matplotlib") -> Any:
         """What write amplification is made of, one bar a run."""
-        parts = {part: [float((r.summary.waf_parts or {}).get(part) or 0) for r in self._results] for part in PARTS}
+        parts = {
+            part: [float((r.summary.waf_parts or {}).get(part) or 0) for r in self._results] for part in PARTS
+        }
         if backend == "altair":
             altair = need("altair", "altair")
             rows = [
@@ -72,7 +74,9 @@ class Plot:
             if any(values):
                 ax.bar(at, values, bottom=bottom, label=part)
                 bottom += values
-        ax.set_xticks(at, self._names, rotation=0 if len(at) < 4 else 45, ha="center" if len(at) < 4 else "right")
+        ax.set_xticks(
+            at, self._names, rotation=0 if len(at) < 4 else 45, ha="center" if len(at) < 4 else "right"
+        )
         ax.set_ylabel("write amplification")
         if bottom.any():
             ax.legend()
@@ -100,14 +104,18 @@ def _lines(
 ) -> Any:
     if backend == "altair":
         altair = need("altair", "altair")
-        values = [{"run": n, "x": float(a), "y": float(b)} for n, x, y in rows for a, b in zip(x, y, strict=True)]
+        values = [
+            {"run": n, "x": float(a), "y": float(b)} for n, x, y in rows for a, b in zip(x, y, strict=True)
+        ]
         mark = {"interpolate": "step-after"} if step else {}
         scale = altair.Scale(type="log") if log else altair.Scale()
         return (
             altair.Chart(altair.Data(values=values))
             .mark_line(**mark)
             .encode(
-                x=altair.X("x:Q", title=titles[0], scale=scale), y=altair.Y("y:Q", title=titles[1]), color="run:N"
+                x=altair.X("x:Q", title=titles[0], scale=scale),
+                y=altair.Y("y:Q", title=titles[1]),
+                color="run:N",
             )
         )
     ax = _axes(ax, backend)

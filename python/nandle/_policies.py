@@ -22,7 +22,14 @@ class Candidates:
     __slots__ = ("blocks", "erases", "last_invalidated_ns", "now_ns", "pages_per_block", "plane", "valid")
 
     def __init__(
-        self, plane: int, now_ns: int, pages_per_block: int, blocks: Array, valid: Array, erases: Array, last: Array
+        self,
+        plane: int,
+        now_ns: int,
+        pages_per_block: int,
+        blocks: Array,
+        valid: Array,
+        erases: Array,
+        last: Array,
     ) -> None:
         self.plane = plane
         """Which plane."""
@@ -50,9 +57,14 @@ class VictimPolicy:
         """The index of the victim among `candidates`, or None to leave it to `gc.victim` of the device."""
         raise NotImplementedError(f"{type(self).__name__} has no choose(self, candidates)")
 
-    def _decide(self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes) -> int | None:
-        u4 = [np.frombuffer(column, dtype="u4") for column in (blocks, valid, erases)]
-        return _index(self.choose(Candidates(*where, *u4, np.frombuffer(last, dtype="u8"))), f"{type(self).__name__}.choose()")
+    def _decide(
+        self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes
+    ) -> int | None:
+        plane, now_ns, pages_per_block = where
+        numbers, live, worn = (np.frombuffer(column, dtype="u4") for column in (blocks, valid, erases))
+        lost = np.frombuffer(last, dtype="u8")
+        chosen = self.choose(Candidates(plane, now_ns, pages_per_block, numbers, live, worn, lost))
+        return _index(chosen, f"{type(self).__name__}.choose()")
 
 
 class BufferView:
@@ -61,7 +73,14 @@ class BufferView:
     __slots__ = ("lpn", "mask", "now_ns", "request", "sectors", "sectors_per_page", "stream")
 
     def __init__(
-        self, now_ns: int, sectors_per_page: int, lpn: Array, mask: Array, sectors: Array, stream: Array, request: Array
+        self,
+        now_ns: int,
+        sectors_per_page: int,
+        lpn: Array,
+        mask: Array,
+        sectors: Array,
+        stream: Array,
+        request: Array,
     ) -> None:
         self.now_ns = now_ns
         """The present."""
@@ -93,7 +112,10 @@ class BufferPolicy:
         self, where: tuple[int, int], lpn: bytes, mask: bytes, sectors: bytes, stream: bytes, request: bytes
     ) -> Sequence[int]:
         types = ("u4", "u8", "u4", "u2", "u8")
-        columns = [np.frombuffer(column, dtype=t) for column, t in zip((lpn, mask, sectors, stream, request), types, strict=True)]
+        columns = [
+            np.frombuffer(column, dtype=t)
+            for column, t in zip((lpn, mask, sectors, stream, request), types, strict=True)
+        ]
         chosen = self.evict(BufferView(*where, *columns))
         whose = f"{type(self).__name__}.evict()"
         if chosen is None:

@@ -91,7 +91,10 @@ class Results(_Rows, Sequence[Result]):
 
     def rows(self) -> list[dict[str, Any]]:
         """What each run was, and every figure of its summary."""
-        return [{**row, **_without(result.figures(), row)} for row, result in zip(self.labels, self._results, strict=True)]
+        return [
+            {**row, **_without(result.figures(), row)}
+            for row, result in zip(self.labels, self._results, strict=True)
+        ]
 
     def metric(self, metric: str) -> list[Any]:
         """One figure of every run, such as `waf` or `host.write.lat_ns.mean`."""
@@ -112,10 +115,14 @@ class Results(_Rows, Sequence[Result]):
         """
         axes = self.axes()
         if by not in axes:
-            raise InputError(f"by = {by!r}: the sweep has no such axis; expected one of {', '.join(axes) or 'none'}")
+            raise InputError(
+                f"by = {by!r}: the sweep has no such axis; expected one of {', '.join(axes) or 'none'}"
+            )
         baseline = _plain(baseline)
         if baseline not in axes[by]:
-            raise InputError(f"baseline = {baseline!r}: not among the values of {by}: {', '.join(map(repr, axes[by]))}")
+            raise InputError(
+                f"baseline = {baseline!r}: not among the values of {by}: {', '.join(map(repr, axes[by]))}"
+            )
         base: dict[tuple[Any, ...], float] = {}
 
         def others(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -165,7 +172,9 @@ class Normalized(_Rows):
         gone = [over] if isinstance(over, str) else list(over)
         for axis in gone:
             if axis not in self.axes:
-                raise InputError(f"over = {axis!r}: no such axis; expected one of {', '.join(self.axes) or 'none'}")
+                raise InputError(
+                    f"over = {axis!r}: no such axis; expected one of {', '.join(self.axes) or 'none'}"
+                )
         left = [axis for axis in self.axes if axis not in gone]
         groups: dict[tuple[Any, ...], list[float]] = {}
         for row in self._rows:
@@ -173,7 +182,10 @@ class Normalized(_Rows):
                 raise InputError(f"{self.metric} of {row}: a geometric mean needs values above 0")
             groups.setdefault(tuple(row[axis] for axis in left), []).append(row["value"])
         rows = [
-            {**dict(zip(left, key, strict=True)), "value": math.exp(math.fsum(map(math.log, values)) / len(values))}
+            {
+                **dict(zip(left, key, strict=True)),
+                "value": math.exp(math.fsum(map(math.log, values)) / len(values)),
+            }
             for key, values in groups.items()
         ]
         return Normalized(left, rows, self.metric)
@@ -186,7 +198,10 @@ class Normalized(_Rows):
 
     def __repr__(self) -> str:
         lines = [f"{self.metric}, normalised"]
-        lines += [f"  {' | '.join(str(row[axis]) for axis in self.axes) or 'all':<40} {row['value']:.4f}" for row in self._rows]
+        lines += [
+            f"  {' | '.join(str(row[axis]) for axis in self.axes) or 'all':<40} {row['value']:.4f}"
+            for row in self._rows
+        ]
         return "\n".join(lines)
 
 
@@ -206,4 +221,8 @@ def _hashable(value: Any) -> Any:
 
 
 def _without(figures: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    return {key: str(value) if isinstance(value, list) else value for key, value in figures.items() if key not in row}
+    return {
+        key: str(value) if isinstance(value, list) else value
+        for key, value in figures.items()
+        if key not in row
+    }

@@ -113,7 +113,11 @@ class Result:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):
             return NotImplemented
-        return (self.figures(), self.timeseries, self.latency) == (other.figures(), other.timeseries, other.latency)
+        return (self.figures(), self.timeseries, self.latency) == (
+            other.figures(),
+            other.timeseries,
+            other.latency,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -167,7 +171,9 @@ def _toml(key: str, value: Any) -> str:
         return f"[{', '.join(inner)}]"
     if hasattr(value, "item"):
         return _toml(key, value.item())
-    raise _core.InputError(f"sets[{key!r}] = {value!r}: expected a number, a word, true or false, or a list of them")
+    raise _core.InputError(
+        f"sets[{key!r}] = {value!r}: expected a number, a word, true or false, or a list of them"
+    )
 
 
 def _text(what: str, value: Any) -> str:
@@ -190,4 +196,6 @@ def _whole(what: str, value: Any, least: int, most: int = 2**64 - 1) -> int:
 def _is(what: str, value: Any, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         hint = " (an instance, not the class)" if isinstance(value, type) else ""
-        raise _core.InputError(f"{what} = {value!r}: expected an instance of a subclass of nandle.{kind.__name__}{hint}")
+        raise _core.InputError(
+            f"{what} = {value!r}: expected an instance of a subclass of nandle.{kind.__name__}{hint}"
+        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
+import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from . import _core
@@ -36,10 +37,15 @@ def sweep(grid: Mapping[str, Any], executor: Executor | None = None) -> Results:
         except _core.InputError as e:
             raise _core.InputError(f"{_named(axes)}{e}") from None
     if executor is not None:
-        return _gather(tasks, executor)
+        return _gather(tasks, [executor.submit(_task, arguments) for _, arguments in tasks])
     workers = min(len(tasks), os.cpu_count() or 1)
+    called_off = threading.Event()
     with ThreadPoolExecutor(workers, thread_name_prefix="nandle") as threads:
-        return _gather(tasks, threads)
+        try:
+            return _gather(tasks, [threads.submit(_task, arguments, called_off) for _, arguments in tasks])
+        except BaseException:
+            called_off.set()
+            raise
 
 
 Task = tuple[dict[str, Any], dict[str, Any]]
@@ -52,7 +58,9 @@ def expand(grid: Mapping[str, Any]) -> list[Task]:
     sets: dict[str, Any] = {}
     for name, value in grid.items():
         if name not in ARGUMENTS:
-            raise _core.InputError(f"grid[{name!r}]: no such argument of run(); expected one of {', '.join(ARGUMENTS)}")
+            raise _core.InputError(
+                f"grid[{name!r}]: no such argument of run(); expected one of {', '.join(ARGUMENTS)}"
+            )
         if name == "sets" and isinstance(value, Mapping):
             for key, setting in value.items():
                 if _is_list(setting):
@@ -78,26 +86,34 @@ def expand(grid: Mapping[str, Any]) -> list[Task]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, (Sequence, range)) and not isinstance(value, (str, bytes)) or hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1
+    if isinstance(value, (str, bytes)):
+        return False
+    return isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1
 
 
 def _not_empty(what: str, values: Any) -> list[Any]:
-    values = values.tolist() if hasattr(values, "tolist") else list(values)
-    if not values:
+    listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+    if not listed:
         raise _core.InputError(f"grid: {what} is an empty list; expected at least one value")
-    return values
+    return listed
 
 
 def _named(axes: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {value!r}: " for name, value in axes.items())
 
 
-def _task(arguments: dict[str, Any]) -> Result:
-    return run(**arguments)
+def _task(arguments: dict[str, Any], called_off: threading.Event | None = None) -> Result:
+    if called_off is None:
+        return run(**arguments)
+
+    def look(*_: object) -> None:
+        if called_off.is_set():
+            raise CancelledError("another run of the sweep failed")
+
+    return run(**arguments, progress=look)
 
 
-def _gather(tasks: list[Task], executor: Executor) -> Results:
-    futures: list[Future[Result]] = [executor.submit(_task, arguments) for _, arguments in tasks]
+def _gather(tasks: list[Task], futures: list[Future[Result]]) -> Results:
     try:
         wait(futures, return_when=FIRST_EXCEPTION)
         results = []

@@ -75,9 +75,8 @@ class Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """With pandas."""
-        pandas = need("pandas", "pandas")
         columns = {name: list(v) if v.ndim > 1 else v for name, v in self.to_numpy().items()}
-        frame: pandas.DataFrame = pandas.DataFrame(columns)
+        frame: pandas.DataFrame = need("pandas", "pandas").DataFrame(columns)
         return frame
 
     def __arrow_c_schema__(self) -> object:

@@ -370,7 +370,8 @@ impl Device {
             .to_string())
     }
 
-    /// A drive in the same state that goes its own way from here on.
+    /// A drive in the same state that goes its own way from here on; what completed and was not polled
+    /// stays with this one.
     fn copy(&self) -> PyResult<Self> {
         Ok(Self {
             drive: self.drive.clone(),

@@ -3,10 +3,11 @@ Method: a plain bytearray beside it; closed forms of idle latencies; promises of
 
 import copy
 import random
+
+import pytest
 import tomllib
 
 import nandle
-import pytest
 
 
 def finish(device):
@@ -76,7 +77,11 @@ def test_what_was_flushed_survives_a_power_cut():
 
 
 def test_an_idle_read_takes_what_its_parts_take():
-    sets = {"timing.read_ns": [50_000, 50_000, 50_000], "timing.transfer_ns_per_page": 8_000, "buffer.bytes": 0}
+    sets = {
+        "timing.read_ns": [50_000, 50_000, 50_000],
+        "timing.transfer_ns_per_page": 8_000,
+        "buffer.bytes": 0,
+    }
     settings = tomllib.loads(nandle.config("demo", sets=sets))["timing"]
     device = nandle.Device("demo", "page", sets=sets)
     device.write(0, device.page_bytes)

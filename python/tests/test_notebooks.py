@@ -29,7 +29,10 @@ def test_papers(notebook):
     assert len({place for place, _ in rows}) == 5
     assert rows["WAFLASH, Fig 11", "mean latency, waflash to lru"] < 1
     assert rows["PC-LRU poster", "mean latency, mca to lru"] < 1
-    assert rows["PAPA, Fig 11", "share of flash writes, LSB"] > rows["PAPA, Fig 11", "share of flash writes, MSB"]
+    assert (
+        rows["PAPA, Fig 11", "share of flash writes, LSB"]
+        > rows["PAPA, Fig 11", "share of flash writes, MSB"]
+    )
     assert rows["Across-FTL, Fig 9b", "write latency, across to page"] < 1
     assert rows["FlashAlloc, Fig 5a", "WAF, vanilla"] > 2 * rows["FlashAlloc, Fig 5a", "WAF, FlashAlloc"]
 

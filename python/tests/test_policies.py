@@ -3,9 +3,10 @@ Method: the crate's policies written again in Python give the same digests; wron
 
 import random
 
-import nandle
 import numpy as np
 import pytest
+
+import nandle
 
 SETS = {"geometry.blocks_per_plane": 24, "op_ratio": 0.4, "buffer.bytes": 0}
 RUN = {"device": "demo", "workload": "random-write", "requests": 60_000, "seed": 4, "sets": SETS}
@@ -70,7 +71,13 @@ def test_a_bad_policy_costs_and_loses_nothing():
     assert ours.summary.integrity.mismatches == 0
 
 
-BUFFERED = {"device": "demo", "workload": "fin", "requests": 4_000, "seed": 2, "sets": {"buffer.bytes": "1MiB"}}
+BUFFERED = {
+    "device": "demo",
+    "workload": "fin",
+    "requests": 4_000,
+    "seed": 2,
+    "sets": {"buffer.bytes": "1MiB"},
+}
 
 
 class Oldest(nandle.BufferPolicy):
@@ -80,7 +87,11 @@ class Oldest(nandle.BufferPolicy):
 
 class OldestRequest(nandle.BufferPolicy):
     def evict(self, buffer):
-        return [n for n in range(len(buffer)) if np.array_equal(buffer.request[: n + 1], np.full(n + 1, buffer.request[0]))]
+        return [
+            n
+            for n in range(len(buffer))
+            if np.array_equal(buffer.request[: n + 1], np.full(n + 1, buffer.request[0]))
+        ]
 
 
 class FullFirst(nandle.BufferPolicy):

@@ -8,9 +8,10 @@ import subprocess
 import threading
 import time
 
-import nandle
 import numpy as np
 import pytest
+
+import nandle
 
 SMALL = {"device": "demo", "workload": "random-write", "requests": 30_000}
 
@@ -31,12 +32,33 @@ def program():
     [
         (SMALL, []),
         (
-            {"device": "papa-tlc", "scheme": "papa", "workload": "fin", "requests": 5000, "seed": 3, "verify": True},
+            {
+                "device": "papa-tlc",
+                "scheme": "papa",
+                "workload": "fin",
+                "requests": 5000,
+                "seed": 3,
+                "verify": True,
+            },
             ["--scheme", "papa", "--seed", "3", "--verify"],
         ),
         (
-            {**SMALL, "sets": {"gc.victim": "cost-benefit", "op_ratio": 0.25}, "replay": "closed", "iodepth": 4},
-            ["--set", "gc.victim=cost-benefit", "--set", "op_ratio=0.25", "--replay", "closed", "--iodepth", "4"],
+            {
+                **SMALL,
+                "sets": {"gc.victim": "cost-benefit", "op_ratio": 0.25},
+                "replay": "closed",
+                "iodepth": 4,
+            },
+            [
+                "--set",
+                "gc.victim=cost-benefit",
+                "--set",
+                "op_ratio=0.25",
+                "--replay",
+                "closed",
+                "--iodepth",
+                "4",
+            ],
         ),
     ],
 )
@@ -46,7 +68,9 @@ def test_a_run_is_that_of_the_command_line(arguments, options):
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     ours = nandle.run(**arguments).summary
     machine = {"cpu_s", "requests_per_cpu_s", "peak_rss_bytes"}
-    assert {k: v for k, v in ours.items() if k not in machine} == {k: v for k, v in theirs.items() if k not in machine}
+    assert {k: v for k, v in ours.items() if k not in machine} == {
+        k: v for k, v in theirs.items() if k not in machine
+    }
 
 
 def test_attributes_and_keys_are_the_same(result):
