@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import threading
 import time
 
@@ -111,6 +112,26 @@ def test_every_library_gets_the_same_table(result, name):
         assert [list(v) if isinstance(v, np.ndarray) else v for v in again] == listed, column
     # As an array and as a stream, without our help.
     assert pa.record_batch(table).num_rows == pl.DataFrame(table).height == len(table)
+
+
+def test_numpy_is_enough():
+    program = """
+import sys
+for absent in ("pyarrow", "polars", "pandas", "matplotlib", "altair", "distributed"):
+    sys.modules[absent] = None
+import nandle
+result = nandle.run(requests=2000)
+assert result.timeseries["write_requests"].sum() == 2000
+assert len(nandle.sweep({"seed": [1, 2], "requests": 100}).metric("waf")) == 2
+for use in (result.to_pandas, result.to_polars, result.latency.to_arrow, result.plot.cdf):
+    try:
+        use()
+    except ImportError as e:
+        print(e)
+"""
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    extras = ["pandas", "polars", "arrow", "plot"]
+    assert [line.split("nandle[")[1].split("]")[0] for line in said.splitlines()] == extras
 
 
 def test_tables_outlive_the_run():
