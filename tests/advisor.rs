@@ -44,13 +44,11 @@ impl Advisor for Voice {
         match self.says {
             Says::Nothing => None,
             // A block of another plane, a whole one, one that does not exist.
-            Says::Nonsense if drawn % 3 == 0 => Some(Block(u32::MAX)),
-            Says::Nonsense if drawn % 3 == 1 => {
-                flash.geometry().blocks_of((plane + 1) % flash.geometry().planes()).next()
-            }
-            Says::Nonsense => {
-                from.closed().iter().copied().find(|&b| from.valid(b) == from.pages_per_block())
-            }
+            Says::Nonsense => match drawn % 3 {
+                0 => Some(Block(u32::MAX)),
+                1 => flash.geometry().blocks_of((plane + 1) % flash.geometry().planes()).next(),
+                _ => from.closed().iter().copied().find(|&b| from.valid(b) == from.pages_per_block()),
+            },
             Says::OldestFirst => from.by_age().find(|&b| from.valid(b) < from.pages_per_block()),
             Says::AnythingAtAll => from.closed().get(drawn).copied(),
         }
