@@ -165,6 +165,17 @@ def test_contents_are_asked_for_and_bounded():
         nandle.Device("modern-tlc-4tb", contents=True)
 
 
+def test_objects_are_announced_to_drives_that_know_them():
+    small = {"geometry.channels": 1, "geometry.chips_per_channel": 1}
+    for scheme, statuses in (("flashalloc", ["ok", "overlap", "ok", "ok"]), ("page", ["unsupported"] * 4)):
+        device = nandle.Device("flashalloc-cosmos", scheme, sets=small)
+        size = 2 << 20
+        for op, offset in (("flashalloc", 0), ("flashalloc", 0), ("flashalloc", size), ("flashfree", 0)):
+            device.submit(op, offset, size)
+        device.drain()
+        assert [done.status for done in device.poll()] == statuses
+
+
 def test_beyond_the_end_is_a_status_and_a_full_queue_an_error():
     device = nandle.Device()
     device.write(device.logical_bytes, 4096)

@@ -4,6 +4,7 @@ Method: digests beside the program's own; columns beside each other through Arro
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -207,6 +208,22 @@ def test_progress_is_told_and_may_stop_the_run():
 
     with pytest.raises(KeyboardInterrupt):
         nandle.run(**{**SMALL, "requests": 10_000_000}, progress=enough)
+
+
+def test_ctrl_c_ends_a_run():
+    program = """
+import nandle
+print("begun", flush=True)
+nandle.run(requests=10**9)
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said
+    assert run.returncode != 0
 
 
 def test_lists_name_what_there_is():
