@@ -7,9 +7,10 @@ pub(crate) use directory::write_parquet;
 pub use directory::{Loaded, MANIFEST};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::Ssd;
+use nandle_ssd::{Advisor, Ssd};
 
 use crate::Error;
 use crate::config::{self, Drive};
@@ -79,6 +80,20 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
+        self.go_advised(None, traces, stop, progress)
+    }
+
+    /// The same on a drive that asks `advisor`, which reports call by the name given with it.
+    ///
+    /// # Errors
+    /// As [`Run::go`].
+    pub fn go_advised(
+        self,
+        advisor: Option<(String, Arc<dyn Advisor>)>,
+        traces: Option<&Traces>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, Error> {
         let Self { drive, asked, seed, verify, power_cuts, output, io_log, explain } = self;
         let verify = verify || power_cuts.is_some();
         if io_log && output.is_none() {
@@ -105,8 +120,13 @@ impl Run {
                 )));
             }
         }
-        let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
+        let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
             .map_err(|e| Error::input(e.to_string()))?;
+        let mut scheme = config::scheme_name(&drive.config);
+        if let Some((name, advisor)) = advisor {
+            ssd.consult(advisor);
+            scheme = format!("{scheme}+{name}");
+        }
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
         if let (Some(oracle), true) = (&mut replayer.oracle, drive.config.recovery.plp) {
@@ -141,7 +161,7 @@ impl Run {
         }
         let context = Context {
             workload: prepared.name,
-            scheme: config::scheme_name(&drive.config),
+            scheme,
             seed,
             complete,
             notes,

@@ -7,6 +7,7 @@
 
 mod catalog;
 
+pub mod advisor;
 pub mod allocation;
 pub mod blocks;
 pub mod buffer;
@@ -34,6 +35,7 @@ mod translation;
 mod trims;
 pub mod victim;
 
+pub use advisor::Advisor;
 pub use config::{ConfigError, DeviceConfig, Layout};
 pub use explain::Operation;
 pub use nandle_nand as nand;

@@ -5,10 +5,12 @@
 //! operation, or after its submission if it needs none.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
+use crate::advisor::Advisor;
 use crate::allocation::{PageClass, Role};
 use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
@@ -236,6 +238,7 @@ impl Ssd {
         let (at, digest) = (self.now(), self.digest);
         let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
         let busy = self.flash.busy_ns();
+        let advisor = self.flash.advisor.take();
         let silicon = self.flash.nand.cut_power(config.recovery.plp);
         let layout = config.validate()?;
         let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
@@ -243,7 +246,7 @@ impl Ssd {
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
-        (ssd.flash.stats, ssd.digest) = (stats, digest);
+        (ssd.flash.stats, ssd.digest, ssd.flash.advisor) = (stats, digest, advisor);
         ssd.start(report);
         Ok(ssd)
     }
@@ -338,6 +341,11 @@ impl Ssd {
         let before = programs(&drive);
         let time = drive.flush_on_capacitors();
         (time, programs(&drive) - before)
+    }
+
+    /// From now on `advisor` decides where it has something to say.
+    pub fn consult(&mut self, advisor: Arc<dyn Advisor>) {
+        self.flash.advisor = Some(advisor);
     }
 
     /// What the recovery took that this drive was powered on with; none for a new one.
