@@ -57,7 +57,8 @@ fn read(queue: &mut Queue, lba: u64, count: u32) -> Vec<u8> {
 }
 
 fn log(queue: &mut Queue, page: u8, group: u32, bytes: u32) -> Done {
-    let sqe = entry(op::GET_LOG_PAGE, u32::MAX, [(bytes / 4 - 1) << 16 | u32::from(page), group << 16, 0, 0, 0, 0]);
+    let sqe =
+        entry(op::GET_LOG_PAGE, u32::MAX, [(bytes / 4 - 1) << 16 | u32::from(page), group << 16, 0, 0, 0, 0]);
     ask(queue, sqe, &[], bytes)
 }
 
@@ -73,7 +74,11 @@ fn commands_do_as_on_a_plain_disk_with_and_without_digests() {
     for options in [
         Options::default(),
         Options { digests: Digests { header: true, data: true }, ..Options::default() },
-        Options { digests: Digests { header: true, data: false }, no_flow_control: true, keep_alive_ms: 60_000 },
+        Options {
+            digests: Digests { header: true, data: false },
+            no_flow_control: true,
+            keep_alive_ms: 60_000,
+        },
         Options { digests: Digests { header: false, data: true }, no_flow_control: true, keep_alive_ms: 0 },
     ] {
         let mut host = Host::connect(at, &options).expect("a subsystem");
@@ -94,7 +99,9 @@ fn commands_do_as_on_a_plain_disk_with_and_without_digests() {
                     check(&write(&mut host.io, lba, &data, draw.below(2) == 0)).expect("a write");
                     disk[range].copy_from_slice(&data);
                 }
-                2 => assert!(read(&mut host.io, lba, count) == disk[range], "read of {count} blocks at {lba}"),
+                2 => {
+                    assert!(read(&mut host.io, lba, count) == disk[range], "read of {count} blocks at {lba}")
+                }
                 3 => {
                     let sqe = blocks(op::COMPARE, lba, count);
                     good(&mut host.io, sqe, &disk[range.clone()], 0);
@@ -213,7 +220,8 @@ fn features_are_as_they_were_set_and_event_requests_are_held() {
     let dir = temp();
     let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off"]));
     let mut host = connect(at);
-    let mut get = |which: u8| ask(&mut host.admin, entry(op::GET_FEATURES, 0, [which.into(), 0, 0, 0, 0, 0]), &[], 0);
+    let mut get =
+        |which: u8| ask(&mut host.admin, entry(op::GET_FEATURES, 0, [which.into(), 0, 0, 0, 0, 0]), &[], 0);
     assert_eq!(get(feature::QUEUES).result, 15 | 15 << 16);
     assert_eq!(get(feature::WRITE_CACHE).result, 1);
     assert_eq!(get(0xd0).status, Status::INVALID_FIELD);
@@ -283,7 +291,13 @@ fn counters_tell_what_was_written() {
 #[test]
 fn placement_identifiers_reach_their_reclaim_units() {
     let dir = temp();
-    let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off", "--scheme", "fdp", "--set", "streams.count=4", "--set", "op_ratio=1.5"]));
+    let (_server, at) = start(
+        dir.path(),
+        &with(
+            SMALL,
+            &["--timing", "off", "--scheme", "fdp", "--set", "streams.count=4", "--set", "op_ratio=1.5"],
+        ),
+    );
     let mut host = connect(at);
     let status = entry(op::IO_MANAGEMENT_RECEIVE, 1, [1, 16 / 4 + 4 * 32 / 4 - 1, 0, 0, 0, 0]);
     let left = |queue: &mut Queue| {
@@ -305,7 +319,8 @@ fn placement_identifiers_reach_their_reclaim_units() {
     assert_eq!(whole[2] - now[2], 32);
     good(&mut host.io, entry(op::IO_MANAGEMENT_SEND, 1, [1, 0, 0, 0, 0, 0]), &2_u16.to_le_bytes(), 0);
     assert_eq!(left(&mut host.io), whole);
-    let wrong = ask(&mut host.io, entry(op::IO_MANAGEMENT_SEND, 1, [1, 0, 0, 0, 0, 0]), &9_u16.to_le_bytes(), 0);
+    let wrong =
+        ask(&mut host.io, entry(op::IO_MANAGEMENT_SEND, 1, [1, 0, 0, 0, 0, 0]), &9_u16.to_le_bytes(), 0);
     assert_eq!(wrong.status, Status::INVALID_FIELD);
     // An identifier that there is not: the first handle, and an event if they were asked for.
     let events = entry(op::SET_FEATURES, 0, [feature::FDP_EVENTS.into(), 1 << 16, 1, 0, 0, 0]);
@@ -333,7 +348,22 @@ fn placement_identifiers_reach_their_reclaim_units() {
 #[test]
 fn streams_are_enabled_by_their_directive() {
     let dir = temp();
-    let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off", "--scheme", "multi-stream", "--set", "streams.count=4", "--set", "op_ratio=1.5"]));
+    let (_server, at) = start(
+        dir.path(),
+        &with(
+            SMALL,
+            &[
+                "--timing",
+                "off",
+                "--scheme",
+                "multi-stream",
+                "--set",
+                "streams.count=4",
+                "--set",
+                "op_ratio=1.5",
+            ],
+        ),
+    );
     let mut host = connect(at);
     let mut sqe = blocks(op::WRITE, 0, 1);
     sqe.0[50] |= 1 << 4;
@@ -401,7 +431,10 @@ fn what_was_written_with_fua_survives_a_kill() {
         let (server, at) = start(dir.path(), &args);
         let mut host = connect(at);
         for (&lba, data) in &durable {
-            assert!(read(&mut host.io, lba, 1) == *data, "round {round}: block {lba} is not what was durable");
+            assert!(
+                read(&mut host.io, lba, 1) == *data,
+                "round {round}: block {lba} is not what was durable"
+            );
         }
         let id = server.id().to_string();
         let killer = std::thread::spawn(move || {

@@ -72,12 +72,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     for host in &hosts {
         let at = host.address().0;
-        text += &format!(
-            "nvme   nvme connect -t tcp -a {} -s {} -n {}\n",
-            at.ip(),
-            at.port(),
-            host.nqn()
-        );
+        text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
     }
     let mounted = match &args.fuse {
         Some(path) => Some(mount(path, &device)?),
@@ -104,7 +99,8 @@ pub fn range(text: &str) -> Result<(u64, u32), String> {
         let (lba, length) = text.split_once(':')?;
         Some((lba.parse().ok()?, length.parse().ok().filter(|&n: &u32| n > 0)?))
     };
-    parse().ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
+    parse()
+        .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
 }
 
 /// `nandle flashalloc`

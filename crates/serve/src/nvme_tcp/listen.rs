@@ -42,7 +42,8 @@ impl FromStr for Address {
         } else {
             text.parse().ok()
         };
-        let expected = || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
+        let expected =
+            || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
         at.map(Self).ok_or_else(expected)
     }
 }

@@ -499,9 +499,7 @@ fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Ac
             let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua: false });
             submit(Kind::Other, trims.collect())
         }
-        op::FLASHALLOC if model.flashalloc => {
-            submit(Kind::Other, vec![Io::FlashAlloc { ranges: ranges()? }])
-        }
+        op::FLASHALLOC if model.flashalloc => submit(Kind::Other, vec![Io::FlashAlloc { ranges: ranges()? }]),
         op::FLASHALLOC_PLAIN if model.flashalloc => {
             let offset = u64::from(sqe.cdw(10)) * sector;
             let range = (offset, u64::from(sqe.cdw(14)) * 4096);

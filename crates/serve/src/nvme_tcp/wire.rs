@@ -157,10 +157,7 @@ macro_rules! at {
         /// A little-endian number; 0 beyond the end.
         #[must_use]
         pub fn $name(bytes: &[u8], at: usize) -> $type {
-            bytes
-                .get(at..)
-                .and_then(|b| b.first_chunk::<$n>())
-                .map_or(0, |b| <$type>::from_le_bytes(*b))
+            bytes.get(at..).and_then(|b| b.first_chunk::<$n>()).map_or(0, |b| <$type>::from_le_bytes(*b))
         }
     };
 }
