@@ -306,7 +306,7 @@ fn placement_identifiers_reach_their_reclaim_units() {
         (0..4).map(|n| u64_at(&data, 16 + 32 * n + 8)).collect::<Vec<_>>()
     };
     let whole = left(&mut host.io);
-    let mut placed = |host: &mut Host, lba: u64, handle: u16| {
+    let placed = |host: &mut Host, lba: u64, handle: u16| {
         let mut sqe = blocks(op::WRITE, lba, 32);
         sqe.0[50] |= 2 << 4;
         sqe.0[54..56].copy_from_slice(&handle.to_le_bytes());

@@ -59,7 +59,7 @@ for kind in ext4 f2fs; do
   if [ $kind = ext4 ]; then fsck.ext4 -fn /dev/nvme0n1; else fsck.f2fs --dry-run /dev/nvme0n1; fi > fsck.out 2>&1 || fail "fsck: $(cat fsck.out)"
   echo "ok: $kind made, mounted, verified by fio, checked"
 done
-nvme smart-log /dev/nvme0 | grep -E 'data_units|host_(read|write)'
+nvme smart-log /dev/nvme0 | grep -iE 'data units|host_(read|write)'
 nvme get-log /dev/nvme0 --log-id=0xc0 --log-len=512 -b > ocp || fail "OCP log"
 echo "physical media units written: $(od -An -tu8 -N8 ocp | tr -d ' ') bytes, unaligned I/O: $(od -An -tu8 -j136 -N8 ocp | tr -d ' ')"
 nvme disconnect -n "$nqn" || fail disconnect
