@@ -277,7 +277,8 @@ impl Blocks {
 
     /// An erase failed: the block leaves the device.
     pub(crate) fn retire(&mut self, block: Block) {
-        self.info[block.0 as usize].state = State::Bad;
+        let info = &mut self.info[block.0 as usize];
+        (info.state, info.object) = (State::Bad, NONE);
         self.planes[self.geometry.plane_of(block) as usize].good -= 1;
     }
 

@@ -394,7 +394,7 @@ impl Image {
                 Error::input(format!("{}: plane {plane}: {e}: the image is damaged", self.path.display()))
             })?;
             match read.kind {
-                PageUse::Data => {
+                PageUse::Data | PageUse::Area => {
                     array.fill(ppn, 0, &contents);
                     array.lose(ppn, read.lost);
                 }
@@ -409,7 +409,7 @@ impl Image {
     fn makes_sense(&self, page: &PageRecord) -> bool {
         let spp = self.geometry.sectors_per_page() as usize;
         let fits = |at: u8, len: u8| len > 0 && usize::from(at) + usize::from(len) <= spp;
-        let whole = page.length == self.geometry.page_bytes as usize || page.kind != PageUse::Data;
+        let whole = page.length == self.geometry.page_bytes as usize || !page.kind.is_data();
         let runs = page.extents.iter().all(|e| fits(e.at, e.sectors));
         whole && runs && page.home.is_none_or(|(_, start, len)| fits(start, len))
     }

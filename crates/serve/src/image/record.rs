@@ -158,6 +158,7 @@ impl PageRecord {
             3 => PageUse::Meta,
             4 => PageUse::Padding,
             6 => PageUse::Checkpoint,
+            7 => PageUse::Area,
             _ => return Some(torn),
         };
         let runs = usize::from(u16::from_le_bytes([head[26], head[27]]));

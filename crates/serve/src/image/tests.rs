@@ -141,7 +141,7 @@ fn also_with_lists_of_extents_and_translation_pages() {
 #[test]
 fn also_with_a_failing_flash_and_checkpoints() {
     follow(
-        &["faults.program_rate=0.002", "faults.read_rate=0.0005", "recovery.checkpoint_interval=64"],
+        &["faults.program_rate=0.0005", "faults.read_rate=0.0005", "recovery.checkpoint_interval=64"],
         4,
         15,
     );
