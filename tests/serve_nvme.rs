@@ -422,6 +422,38 @@ fn objects_are_named_by_the_vendor_commands() {
 }
 
 #[test]
+fn a_recorded_trace_with_objects_replays_to_the_same_flash_operations() {
+    let dir = temp();
+    let device = with(SMALL, &["--scheme", "flashalloc", "--set", "op_ratio=1.5"]);
+    let more = ["--timing", "off", "--record", "served.csv", "--json", "served.json"];
+    let (server, at) = start(dir.path(), &with(&device, &more));
+    let mut host = connect(at);
+    let mut draw = Stream::new(12, "objects");
+    for round in 0..6 {
+        let at = 256 * (round % 4);
+        let mut trimmed = vec![0; 4];
+        trimmed.extend(256_u32.to_le_bytes());
+        trimmed.extend(at.to_le_bytes());
+        good(&mut host.io, entry(op::DATASET, 1, [0, 4, 0, 0, 0, 0]), &trimmed, 0);
+        check(&host.flashalloc(&[(at, 128), (at + 128, 128)]).expect("an answer")).expect("an object");
+        for n in 0..64 {
+            check(&write(&mut host.io, at + 4 * n, &[n as u8; 4 * SECTOR], false)).expect("a write");
+            check(&write(&mut host.io, 1024 + draw.below(512), &[1; SECTOR], false)).expect("a write");
+        }
+    }
+    server.stop();
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let served = json(&std::fs::read_to_string(dir.path().join("served.json")).expect("a summary"));
+    let run = with(&with(&["run"], &device), &["--workload", "served.csv", "--json", "-"]);
+    let replayed = json(&served::good(env!("CARGO_BIN_EXE_nandle"), &run, dir.path()));
+    assert_eq!(served["streams"]["flashalloc_calls"], 6);
+    for key in ["flash", "buffer", "gc", "wear", "waf"] {
+        assert_eq!(served[key], replayed[key], "{key}");
+    }
+    assert_eq!(served["streams"]["flashalloc_calls"], replayed["streams"]["flashalloc_calls"]);
+}
+
+#[test]
 fn what_was_written_with_fua_survives_a_kill() {
     let dir = temp();
     let args = with(SMALL, &["--image", "flash.img", "--timing", "off"]);

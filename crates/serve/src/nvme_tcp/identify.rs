@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::session::MOST_VERIFIED;
 use super::subsystem::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_EVENT_REQUESTS, Model, ONE};
 use super::wire::{DISCOVERY_NQN, IN_CAPSULE, MOST_DATA, SQE, Sqe, Status, put};
 
@@ -36,9 +37,13 @@ pub fn identify(model: &Model, sqe: &Sqe, controller: u16, discovery: bool) -> R
         0x02 | 0x10 => list(nsid),
         0x07 | 0x1a if set == 0 => list(nsid),
         0x03 => one(descriptors(model)),
-        // Parts of the NVM command set: no protection information, no limits beyond MDTS.
+        // Parts of the NVM command set: no protection information; of limits beyond MDTS that of Verify.
         0x05 if set == 0 => one(vec![0; PAGE]),
-        0x06 if set == 0 => Ok(vec![0; PAGE]),
+        0x06 if set == 0 => {
+            let mut page = vec![0; PAGE];
+            page[0] = (MOST_VERIFIED / 4096).ilog2() as u8;
+            Ok(page)
+        }
         0x08 => one(independent()),
         // Endurance groups: count, identifiers.
         0x19 => {

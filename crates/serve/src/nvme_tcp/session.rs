@@ -22,6 +22,8 @@ pub const MOST_WANTED: usize = MOST_DATA as usize + 256;
 pub const MOST_GRANTED: u64 = 16 << 20;
 /// Commands that wait for their data before a host is taken to be hostile.
 const MOST_WAITING: usize = 1024;
+/// The largest range of Verify.
+pub(super) const MOST_VERIFIED: u64 = 64 << 20;
 /// Bytes of a range of Dataset Management.
 const RANGE: usize = 16;
 
@@ -459,7 +461,7 @@ fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Ac
         }
         op::VERIFY => {
             let (offset, bytes) = range()?;
-            if bytes > u64::from(MOST_DATA) * 64 {
+            if bytes > MOST_VERIFIED {
                 return Err(Status::INVALID_FIELD);
             }
             let ios = (0..bytes.div_ceil(MOST_DATA.into())).map(|n| {
@@ -496,7 +498,7 @@ fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Ac
             let list = ranges()?;
             let deallocate = sqe.cdw(11) & 4 != 0;
             let list = list.into_iter().filter(|&(_, bytes)| deallocate && bytes > 0);
-            let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua: false });
+            let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua });
             submit(Kind::Other, trims.collect())
         }
         op::FLASHALLOC if model.flashalloc => submit(Kind::Other, vec![Io::FlashAlloc { ranges: ranges()? }]),
