@@ -13,7 +13,7 @@ use nandle_serve::{Shape, plan};
 
 fuzz_target!(|data: &[u8]| {
     let shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
-    let mut model = Model::new(&nandle_ssd::DeviceConfig::default(), shape, "fuzz", "fuzz");
+    let mut model = Model::plain(shape, "fuzz", "fuzz");
     (model.flashalloc, model.handles, model.streams) = (true, 4, 3);
     let mut subsystem = Subsystem::new(model);
     let mut session = Session::new(([127, 0, 0, 1], 4420).into());

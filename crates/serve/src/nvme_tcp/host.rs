@@ -146,7 +146,7 @@ impl Queue {
             let mut bytes = vec![0; HEAD];
             self.reader.read_exact(&mut bytes)?;
             let length = u32_at(&bytes, 4);
-            if length < 24 || length > MOST_PDU {
+            if !(24..=MOST_PDU).contains(&length) {
                 return Err(bad(format!("a PDU of {length} bytes")));
             }
             bytes.resize(length as usize, 0);

@@ -44,21 +44,33 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of a drive; `identity` tells it from other drives and stays the same from start to start.
+    /// Of a drive without streams, FDP or FlashAlloc; `identity` tells it from other drives and stays
+    /// the same from start to start.
     #[must_use]
-    pub fn new(config: &DeviceConfig, shape: Shape, name: &str, identity: &str) -> Self {
-        let count = u16::try_from(config.streams.count).unwrap_or(u16::MAX);
+    pub fn plain(shape: Shape, name: &str, identity: &str) -> Self {
         let uuid = uuid(identity);
-        let kind = config.scheme.streams;
         Self {
             shape,
             name: name.chars().filter(|c| (' '..='~').contains(c)).collect(),
             nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{}", hyphened(&uuid)),
             uuid,
+            handles: 0,
+            streams: 0,
+            flashalloc: false,
+        }
+    }
+
+    /// Of a drive with this configuration.
+    #[must_use]
+    pub fn new(config: &DeviceConfig, shape: Shape, identity: &str) -> Self {
+        let count = u16::try_from(config.streams.count).unwrap_or(u16::MAX);
+        let kind = config.scheme.streams;
+        Self {
             handles: if kind == StreamsKind::Fdp { count } else { 0 },
             // Stream 0 is what comes without a directive.
             streams: if kind == StreamsKind::MultiStream { count - 1 } else { 0 },
             flashalloc: kind == StreamsKind::FlashAlloc,
+            ..Self::plain(shape, &config.name, identity)
         }
     }
 

@@ -6,12 +6,11 @@ use super::*;
 use crate::nvme_tcp::subsystem::Model;
 use crate::nvme_tcp::wire::{Encoder, build, put};
 use crate::{Shape, plan};
-use nandle_ssd::DeviceConfig;
 
 const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
 
 fn subsystem() -> Subsystem {
-    let mut model = Model::new(&DeviceConfig::default(), SHAPE, "test", "test");
+    let mut model = Model::plain(SHAPE, "test", "test");
     (model.flashalloc, model.handles, model.streams) = (true, 4, 3);
     Subsystem::new(model)
 }
