@@ -429,7 +429,7 @@ fn a_recorded_trace_with_objects_replays_to_the_same_flash_operations() {
     let (server, at) = start(dir.path(), &with(&device, &more));
     let mut host = connect(at);
     let mut draw = Stream::new(12, "objects");
-    for round in 0..6 {
+    for round in 0..6_u64 {
         let at = 256 * (round % 4);
         let mut trimmed = vec![0; 4];
         trimmed.extend(256_u32.to_le_bytes());
