@@ -1,7 +1,7 @@
 //! Sockets: a thread that accepts, and two threads for each client.
 //!
 //! The reader waits while too much of its client's is under way, so neither a fast nor a silent
-//! client takes more than [`crate::gate::MOST_BYTES_UNDER_WAY`] and a request.
+//! client takes more than 64 MiB and a request.
 
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
