@@ -406,3 +406,19 @@ fn the_power_goes_and_comes_back() {
     let message = refused(&["run", "--set", "faults.read_rate=2"], dir.path());
     assert!(message.contains("faults.read_rate"), "{message}");
 }
+
+#[test]
+fn requests_are_explained_operation_by_operation() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let arguments =
+        ["run", "--device", "gc20", "--workload", "common", "--requests", "50", "--explain", "20"];
+    let run = nandle(&arguments, dir.path());
+    assert!(run.status.success());
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    for number in 1..=20 {
+        assert!(said.contains(&format!("#{number:<5} complete after ")), "{said}");
+    }
+    assert!(!said.contains("#21 "), "{said}");
+    let program = said.lines().find(|l| l.contains("program host")).expect("a program");
+    assert!(program.contains("channel ") && program.contains(" us for #"), "{program}");
+}

@@ -323,6 +323,10 @@ pub struct Run {
     /// What is printed.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub output_format: OutputFormat,
+    /// Print what becomes of the first N requests of the measured part: each flash operation with its
+    /// cause, place, start and duration.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub explain: u64,
     #[command(flatten)]
     pub issue: Issue,
 }
@@ -352,7 +356,7 @@ pub struct Compare {
 
 #[derive(Debug, Group)]
 pub struct Sweep {
-    /// The grid: a TOML file with devices, schemes, workloads, seeds and [overrides].
+    /// The grid: a TOML file with devices, schemes, workloads, seeds and `[overrides]`.
     pub file: PathBuf,
     /// Runs at a time.
     #[arg(short, long, value_name = "N", default_value_t = workers())]

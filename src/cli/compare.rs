@@ -67,7 +67,7 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
             asked.open(&drive)?;
             let (seed, verify, io_log) = (args.issue.seed, args.issue.verify, args.issue.io_log);
             let power_cuts = args.issue.power_cut_at.clone();
-            let mut run = Run { drive, asked, seed, verify, power_cuts, output: None, io_log };
+            let mut run = Run { drive, asked, seed, verify, power_cuts, output: None, io_log, explain: 0 };
             let id = id_of(&run, &traces)?;
             run.output = args
                 .output

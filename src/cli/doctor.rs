@@ -73,6 +73,7 @@ fn simulate() -> Result<String, String> {
         power_cuts: None,
         output: None,
         io_log: false,
+        explain: 0,
     };
     let stop = AtomicBool::new(false);
     let once = || run.clone().go(&stop, &mut |_| {}).map_err(|e| e.to_string());

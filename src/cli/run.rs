@@ -18,6 +18,7 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
         power_cuts: args.issue.power_cut_at.clone(),
         output: args.output.clone(),
         io_log: args.issue.io_log,
+        explain: args.explain,
     };
     let stop = stop_on_interrupt();
     let mut bar = Bar::new();
@@ -50,7 +51,11 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
             return say(&format!("{}\n", serde_json::to_string_pretty(&tree).unwrap_or_default()));
         }
     }
-    let mut text = table::summary(&outcome.summary);
+    let mut text = outcome.explained.clone();
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text += &table::summary(&outcome.summary);
     for (what, path) in [("run directory", &args.output), ("summary", &args.json)] {
         if let Some(path) = path {
             text += &format!("{what}: {}\n", Path::new(path).display());

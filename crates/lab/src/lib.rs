@@ -12,6 +12,7 @@ pub mod address;
 pub mod batch;
 pub mod config;
 mod error;
+mod explain;
 pub mod logs;
 pub mod measure;
 pub mod oracle;

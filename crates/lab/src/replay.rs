@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Error;
 use crate::address::Address;
+use crate::explain::Explain;
 use crate::measure::summary::{Prepare, Recovery, Trace};
 use crate::measure::{IoLog, Meter};
 use crate::oracle::Oracle;
@@ -83,6 +84,8 @@ pub struct Replayer<'a> {
     pub oracle: Option<Oracle>,
     /// Every request, if wanted.
     pub io: Option<IoLog>,
+    /// The account of the first requests, if one is wanted.
+    explain: Option<Explain>,
     /// What became of the requests.
     pub trace: Trace,
     /// The phases before the measured one.
@@ -124,6 +127,7 @@ impl<'a> Replayer<'a> {
             meter: Meter::default(),
             oracle: None,
             io: None,
+            explain: None,
             trace: Trace::default(),
             prepare: Prepare::default(),
             recovery: Recovery::default(),
@@ -146,6 +150,16 @@ impl<'a> Replayer<'a> {
     pub fn cut_power(&mut self, cuts: PowerCuts, seed: u64) {
         self.cuts = Some(cuts::Schedule::new(cuts, seed));
         self.seed = seed;
+    }
+
+    /// Keeps an account of the first `requests` requests of the measured phase.
+    pub fn explain(&mut self, requests: u64) {
+        self.explain = (requests > 0).then(|| Explain::new(requests));
+    }
+
+    /// The account that was asked for: requests and flash operations by time.
+    pub fn explained(&mut self) -> String {
+        self.explain.take().map_or_else(String::new, Explain::text)
     }
 
     /// Replays phases, each when the one before has drained; each starts its addresses afresh with
@@ -388,6 +402,11 @@ impl<'a> Replayer<'a> {
             }
             oracle.submitted(&command);
         }
+        if self.phase.0 == self.phase.1
+            && let Some(explain) = &mut self.explain
+        {
+            explain.submitted(&mut self.ssd, at, &command);
+        }
         self.ssd.submit(at, &command);
     }
 
@@ -497,6 +516,10 @@ impl<'a> Replayer<'a> {
 
     fn completions(&mut self) -> Result<(), Error> {
         let mut done = std::mem::take(&mut self.done);
+        if let Some(explain) = self.explain.as_mut().filter(|explain| explain.listens()) {
+            explain.operations(&mut self.ssd);
+            done.iter().for_each(|completion| explain.completed(&mut self.ssd, completion));
+        }
         for completion in &done {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
             let slot = self.slots[number as usize];

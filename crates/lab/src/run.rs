@@ -7,9 +7,10 @@ pub(crate) use directory::write_parquet;
 pub use directory::{Loaded, MANIFEST};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::Ssd;
+use nandle_ssd::{Advisor, Ssd};
 
 use crate::Error;
 use crate::config::{self, Drive};
@@ -41,6 +42,8 @@ pub struct Run {
     pub output: Option<PathBuf>,
     /// Log every request to `io.parquet` in the run directory.
     pub io_log: bool,
+    /// Keep an account of so many requests, with every flash operation.
+    pub explain: u64,
 }
 
 /// A run that was done.
@@ -54,6 +57,8 @@ pub struct Outcome {
     pub drive: Drive,
     /// The first sectors that were read wrong.
     pub mismatches: Vec<Mismatch>,
+    /// The account that [`Run::explain`] asked for, a line an event.
+    pub explained: String,
 }
 
 impl Run {
@@ -75,7 +80,21 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
-        let Self { drive, asked, seed, verify, power_cuts, output, io_log } = self;
+        self.go_advised(None, traces, stop, progress)
+    }
+
+    /// The same on a drive that asks `advisor`, which reports call by the name given with it.
+    ///
+    /// # Errors
+    /// As [`Run::go`].
+    pub fn go_advised(
+        self,
+        advisor: Option<(String, Arc<dyn Advisor>)>,
+        traces: Option<&Traces>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, Error> {
+        let Self { drive, asked, seed, verify, power_cuts, output, io_log, explain } = self;
         let verify = verify || power_cuts.is_some();
         if io_log && output.is_none() {
             return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
@@ -101,8 +120,13 @@ impl Run {
                 )));
             }
         }
-        let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
+        let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
             .map_err(|e| Error::input(e.to_string()))?;
+        let mut scheme = config::scheme_name(&drive.config);
+        if let Some((name, advisor)) = advisor {
+            ssd.consult(advisor);
+            scheme = format!("{scheme}+{name}");
+        }
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
         if let (Some(oracle), true) = (&mut replayer.oracle, drive.config.recovery.plp) {
@@ -114,6 +138,7 @@ impl Run {
         if let (Some(directory), true) = (&directory, io_log) {
             replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
         }
+        replayer.explain(explain);
         let before = resources::thread_cpu();
         let complete = replayer.run(phases)?;
         let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
@@ -136,7 +161,7 @@ impl Run {
         }
         let context = Context {
             workload: prepared.name,
-            scheme: config::scheme_name(&drive.config),
+            scheme,
             seed,
             complete,
             notes,
@@ -156,6 +181,7 @@ impl Run {
             directory.write(&drive, &asked, file, &summary, &replayer.meter)?;
             crate::report::write_run(directory.path("").as_path())?;
         }
-        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches })
+        let explained = replayer.explained();
+        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches, explained })
     }
 }

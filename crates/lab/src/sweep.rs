@@ -204,6 +204,7 @@ impl Grid {
                                 power_cuts: None,
                                 output: None,
                                 io_log: self.io_log,
+                                explain: 0,
                             };
                             let id = id_of(&run, &traces)?;
                             if jobs.iter().any(|job| job.id == id) {

@@ -200,7 +200,10 @@ impl Flash {
         let (now, class) = (self.nand.now(), PageClass::SYSTEM);
         let candidates = self.blocks.candidates(plane);
         if need == Need::Room {
-            let Some(block) = victim::pick(&self.config.gc, &candidates, now, &mut self.draw) else {
+            let advised = self.advised_victim(plane, &candidates);
+            let Some(block) =
+                advised.or_else(|| victim::pick(&self.config.gc, &candidates, now, &mut self.draw))
+            else {
                 return self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block));
             };
             if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {

@@ -7,12 +7,14 @@
 
 mod catalog;
 
+pub mod advisor;
 pub mod allocation;
 pub mod blocks;
 pub mod buffer;
 mod checkpoint;
 pub mod config;
 mod epochs;
+mod explain;
 mod extra;
 mod faults;
 pub mod flash;
@@ -33,7 +35,9 @@ mod translation;
 mod trims;
 pub mod victim;
 
+pub use advisor::Advisor;
 pub use config::{ConfigError, DeviceConfig, Layout};
+pub use explain::Operation;
 pub use nandle_nand as nand;
 pub use ssd::{Command, Completion, Op, RANGE_BYTES, Ssd, Status};
 pub use stats::Stats;

@@ -5,13 +5,16 @@
 //! operation, or after its submission if it needs none.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
+use crate::advisor::Advisor;
 use crate::allocation::{PageClass, Role};
 use crate::buffer::{Buffer, Entry};
 use crate::config::{ConfigError, DeviceConfig, Layout};
+use crate::explain::Operation;
 use crate::flash::{Contents, Flash};
 use crate::fragments::{run_mask, runs};
 use crate::map_cache::MapCache;
@@ -143,6 +146,8 @@ pub struct Ssd {
     waiting: Option<Time>,
     /// When the mapping scheme may use the drive's idleness.
     idle_at: Option<Time>,
+    /// Operations that have ended, if someone wants to know.
+    pub(crate) operations: Option<Vec<Operation>>,
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
     short: u64,
     digest: u64,
@@ -233,6 +238,7 @@ impl Ssd {
         let (at, digest) = (self.now(), self.digest);
         let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
         let busy = self.flash.busy_ns();
+        let advisor = self.flash.advisor.take();
         let silicon = self.flash.nand.cut_power(config.recovery.plp);
         let layout = config.validate()?;
         let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
@@ -240,7 +246,7 @@ impl Ssd {
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
-        (ssd.flash.stats, ssd.digest) = (stats, digest);
+        (ssd.flash.stats, ssd.digest, ssd.flash.advisor) = (stats, digest, advisor);
         ssd.start(report);
         Ok(ssd)
     }
@@ -291,6 +297,7 @@ impl Ssd {
             stalled: None,
             waiting: None,
             idle_at: None,
+            operations: None,
             short: 0,
             digest: 0,
             recovery: None,
@@ -334,6 +341,11 @@ impl Ssd {
         let before = programs(&drive);
         let time = drive.flush_on_capacitors();
         (time, programs(&drive) - before)
+    }
+
+    /// From now on `advisor` decides where it has something to say.
+    pub fn consult(&mut self, advisor: Arc<dyn Advisor>) {
+        self.flash.advisor = Some(advisor);
     }
 
     /// What the recovery took that this drive was powered on with; none for a new one.
@@ -1163,6 +1175,10 @@ impl Ssd {
             return;
         }
         let info = self.flash.info(done.op);
+        if self.operations.is_some() {
+            let request = (info.request != NONE).then(|| self.requests[info.request as usize].id);
+            self.note_operation(done, request);
+        }
         match done.kind {
             Kind::Read => {
                 if info.rmw_program != NONE {

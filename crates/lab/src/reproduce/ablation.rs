@@ -60,7 +60,7 @@ const SUBJECTS: [Subject; 4] = [
         workload: "filebench-randomwrite:4k",
         metric: Metric::Throughput,
         requests: [300_000, 15_000],
-        sets: [&[], &["geometry.blocks_per_plane=48", "buffer.bytes=8388608"]],
+        sets: [&[], &["geometry.pages_per_block=48", "buffer.bytes=4194304"]],
     },
     Subject {
         device: "papa-tlc",
@@ -77,7 +77,7 @@ const SUBJECTS: [Subject; 4] = [
         workload: "lun1",
         metric: Metric::WriteLatency,
         requests: [200_000, 20_000],
-        sets: [&["@blocks=16"], &["@blocks=64"]],
+        sets: [&["@blocks=16"], &["@blocks=32"]],
     },
     Subject {
         device: "flashalloc-cosmos",

@@ -138,7 +138,7 @@ mod tests {
             (Rule::Points(0.05), 0.43, 0.47, Met),
             (Rule::Points(0.05), 0.43, 0.49, NotMet),
             (Rule::Ratio(0.2), 0.5, 0.2, Direction),
-            (Rule::Ratio(0.2), 0.9, 1.01, NotMet),
+            (Rule::Ratio(0.05), 0.9, 1.01, NotMet),
             (Rule::Gain(0.1), 0.9, 0.5, Met),
             (Rule::Gain(0.1), 0.95, 1.01, NotMet),
             (Rule::Gain(0.1), 0.5, 0.8, Direction),

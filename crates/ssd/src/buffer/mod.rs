@@ -154,6 +154,10 @@ impl Buffer {
     pub fn oldest_first(&self) -> impl Iterator<Item = &Entry> {
         std::iter::successors(self.oldest(), |&slot| self.newer(slot)).map(|slot| self.entry(slot))
     }
+    /// Whether there is an entry in `slot`.
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        self.entries.get(slot as usize).is_some_and(|entry| self.slot(entry.lpn) == Some(slot))
+    }
     /// Whether an entry fills its page.
     #[inline]
     pub fn is_full(&self, slot: u32) -> bool {
@@ -326,7 +330,9 @@ impl Buffer {
 
     /// Who leaves next, given what the chips are doing. All of them are placed together.
     pub(crate) fn victims(&mut self, flash: &Flash, mapping: &Mapping) -> Victims {
+        let advised = flash.advised_evictions(self);
         let victims = match self.kind {
+            _ if !advised.is_empty() => advised,
             BufferKind::Lru => lru::victims(self),
             BufferKind::Fifo => fifo::victims(self),
             BufferKind::Mca => mca::victims(self, |e| congestion::read_waits(flash, mapping, e)),

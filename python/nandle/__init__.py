@@ -1,0 +1,37 @@
+"""nandle: a flash drive in software.
+
+`run` simulates one drive under one workload, `sweep` a grid of them, `Device` is a drive stepped by
+hand, `VictimPolicy` and `BufferPolicy` are policies written in Python. Times are simulated nanoseconds
+and sizes are bytes, throughout.
+"""
+
+from ._core import Completion, InputError, __version__
+from ._device import Device
+from ._policies import BufferPolicy, BufferView, Candidates, VictimPolicy
+from ._record import Record
+from ._results import Normalized, Results
+from ._run import Result, config, presets, run, schemes, workloads
+from ._sweep import sweep
+from ._table import Table
+
+__all__ = [
+    "BufferPolicy",
+    "BufferView",
+    "Candidates",
+    "Completion",
+    "Device",
+    "InputError",
+    "Normalized",
+    "Record",
+    "Result",
+    "Results",
+    "Table",
+    "VictimPolicy",
+    "__version__",
+    "config",
+    "presets",
+    "run",
+    "schemes",
+    "sweep",
+    "workloads",
+]

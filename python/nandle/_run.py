@@ -1,0 +1,201 @@
+"""One run."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._policies import BufferPolicy, VictimPolicy
+from ._record import Record, record
+from ._table import Table
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from ._plot import Plot
+
+Path = str | os.PathLike[str]
+Sets = Mapping[str, Any] | Iterable[str]
+
+
+def run(
+    device: Path = "demo",
+    scheme: str | None = None,
+    workload: Path = "random-write",
+    seed: int = 1,
+    requests: int | None = None,
+    sets: Sets | None = None,
+    *,
+    replay: str | None = None,
+    iodepth: int | None = None,
+    time_scale: float | None = None,
+    fit: str | None = None,
+    format: str | None = None,
+    volume: str | None = None,
+    time_unit: str | None = None,
+    verify: bool = False,
+    output: Path | None = None,
+    io_log: bool = False,
+    victim: VictimPolicy | None = None,
+    buffer: BufferPolicy | None = None,
+    progress: Callable[[int, int | None, int, float | None], object] | None = None,
+) -> Result:
+    """Simulates a drive under a workload.
+
+    `device` is a preset or a TOML file, `scheme` a sum of policies (the device's own if not given),
+    `workload` a name, a trace, or a fio job file; `sets` are single settings of the device, as
+    `{"gc.soft": 0.05}`. The others are as the options of `nandle run`. `victim` and `buffer` are
+    policies written in Python. `progress` is called now and then with the requests so far, their
+    total if known, the simulated time in nanoseconds, and the write amplification so far.
+
+    Raises `InputError` if something that was asked for makes no sense.
+    """
+    _is("victim", victim, VictimPolicy)
+    _is("buffer", buffer, BufferPolicy)
+    summary, series, latency = _core.simulate(
+        device=_text("device", device),
+        scheme=None if scheme is None else _text("scheme", scheme),
+        workload=_text("workload", workload),
+        seed=_whole("seed", seed, 0),
+        requests=None if requests is None else _whole("requests", requests, 1),
+        sets=settings(sets),
+        replay=replay,
+        iodepth=None if iodepth is None else _whole("iodepth", iodepth, 1, 65536),
+        time_scale=time_scale,
+        fit=fit,
+        format=format,
+        volume=volume,
+        time_unit=time_unit,
+        verify=verify,
+        output=None if output is None else os.fspath(output),
+        io_log=io_log,
+        victim=victim,
+        buffer=buffer,
+        progress=progress,
+    )
+    return Result(record(summary), Table(series), Table(latency))
+
+
+class Result:
+    """What a run measured. Can be pickled; equal if the simulations were."""
+
+    def __init__(self, summary: Record, timeseries: Table, latency: Table) -> None:
+        self.summary = summary
+        """Every figure, by the keys of summary.json: `result.summary.waf_parts.gc`."""
+        self.timeseries = timeseries
+        """What happened in each interval; counts are of the interval."""
+        self.latency = latency
+        """The histogram of latencies: op, latency_ns (the bucket's upper end), requests, share up to there."""
+
+    @property
+    def plot(self) -> Plot:
+        """Plots: `cdf()`, `waf()`, `write_breakdown()`."""
+        from ._plot import Plot
+
+        return Plot([self])
+
+    def to_polars(self) -> polars.DataFrame:
+        """The time series as a polars frame."""
+        return self.timeseries.to_polars()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The time series as a pandas frame."""
+        return self.timeseries.to_pandas()
+
+    def figures(self) -> dict[str, Any]:
+        """The summary without what depends on the machine, in one level."""
+        return {key: value for key, value in self.summary.flat().items() if key not in MACHINE}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        return (self.figures(), self.timeseries, self.latency) == (
+            other.figures(),
+            other.timeseries,
+            other.latency,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        s = self.summary
+        waf = "no writes" if s.waf is None else f"WAF {s.waf:.3f}"
+        return f"Result({s.device} | {s.scheme} | {s.workload} | seed {s.seed}: {waf}, {s.host.all.requests} requests)"
+
+
+MACHINE = ("cpu_s", "requests_per_cpu_s", "peak_rss_bytes")
+
+
+def presets() -> dict[str, str]:
+    """The devices that come with the package, with a line each."""
+    return dict(_core.presets())
+
+
+def schemes() -> list[tuple[str, str, str]]:
+    """Every policy: the question that it answers, its name, a line about it. Sums have the question `sum`."""
+    return _core.schemes()
+
+
+def workloads() -> dict[str, str]:
+    """The workloads that are generated, with a line each."""
+    return dict(_core.workloads())
+
+
+def config(device: Path = "demo", scheme: str | None = None, sets: Sets | None = None) -> str:
+    """Every setting of a device, checked, as the TOML of a device file."""
+    return _core.resolved(_text("device", device), scheme, settings(sets))
+
+
+def settings(sets: Sets | None) -> list[str]:
+    """Settings as `--set` takes them."""
+    if sets is None:
+        return []
+    if isinstance(sets, str):
+        raise _core.InputError(f'sets = {sets!r}: expected a dictionary, such as {{"gc.soft": 0.05}}')
+    if isinstance(sets, Mapping):
+        return [f"{key}={_toml(key, value)}" for key, value in sets.items()]
+    return [_text("sets", one) for one in sets]
+
+
+def _toml(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        inner = (f'"{one}"' if isinstance(one, str) else _toml(key, one) for one in value)
+        return f"[{', '.join(inner)}]"
+    if hasattr(value, "item"):
+        return _toml(key, value.item())
+    raise _core.InputError(
+        f"sets[{key!r}] = {value!r}: expected a number, a word, true or false, or a list of them"
+    )
+
+
+def _text(what: str, value: Any) -> str:
+    try:
+        return os.fspath(value) if not isinstance(value, str) else value
+    except TypeError:
+        raise _core.InputError(f"{what} = {value!r}: expected a name or a path") from None
+
+
+def _whole(what: str, value: Any, least: int, most: int = 2**64 - 1) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not least <= number <= most or isinstance(value, bool):
+        raise _core.InputError(f"{what} = {value!r}: expected a whole number from {least} to {most}")
+    return number
+
+
+def _is(what: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        hint = " (an instance, not the class)" if isinstance(value, type) else ""
+        raise _core.InputError(
+            f"{what} = {value!r}: expected an instance of a subclass of nandle.{kind.__name__}{hint}"
+        )

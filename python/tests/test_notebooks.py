@@ -1,0 +1,55 @@
+"""Goal: the notebooks run, and show what their text says.
+Method: each is executed as it stands, without Jupyter; then the figures that its text leans on."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs/notebooks"
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield lambda name: runpy.run_path(str(NOTEBOOKS / name))
+    pyplot.close("all")
+
+
+def test_first_steps(notebook):
+    ran = notebook("first_steps.py")
+    assert ran["answer"].data[:5] == b"hello"
+    assert ran["relative"].to_dict()["lru+page"] == 1.0
+
+
+def test_papers(notebook):
+    rows = {(row["place"], row["what"]): row["here"] for row in notebook("papers.py")["rows"]}
+    assert len({place for place, _ in rows}) == 5
+    assert rows["WAFLASH, Fig 11", "mean latency, waflash to lru"] < 1
+    assert rows["PC-LRU poster", "mean latency, mca to lru"] < 1
+    assert (
+        rows["PAPA, Fig 11", "share of flash writes, LSB"]
+        > rows["PAPA, Fig 11", "share of flash writes, MSB"]
+    )
+    assert rows["Across-FTL, Fig 9b", "write latency, across to page"] < 1
+    assert rows["FlashAlloc, Fig 5a", "WAF, vanilla"] > 2 * rows["FlashAlloc, Fig 5a", "WAF, FlashAlloc"]
+
+
+def test_policy(notebook):
+    ran = notebook("policy.py")
+    assert ran["victims"]["Careless"].summary.waf > ran["victims"]["greedy (own)"].summary.waf
+    assert ran["ours"].summary.rmw["count"] < ran["lru"].summary.rmw["count"]
+
+
+def test_fdp(notebook):
+    ran = notebook("fdp.py")
+    waf = dict(zip(ran["results"].axes()["scheme"], ran["results"].metric("waf_steady"), strict=True))
+    assert waf["page"] > 1.1 > waf["fdp(4,initially)"]
+
+
+def test_every_notebook_is_run():
+    tests = Path(__file__).read_text()
+    for path in NOTEBOOKS.glob("*.py"):
+        assert f'notebook("{path.name}")' in tests, path.name
