@@ -32,8 +32,11 @@ pub enum Command {
     Gather(Gather),
     /// Make the report of run directories again, or show them as another tool would.
     Report(Report),
-    /// Serve the device to real programs, in real time: NBD, a FUSE file.
+    /// Serve the device to real programs, in real time: NBD, NVMe/TCP, a FUSE file.
     Serve(Box<Serve>),
+    /// Tell a drive that ranges of blocks belong to one object (FlashAlloc), over NVMe/TCP.
+    #[command(name = "flashalloc")]
+    FlashAlloc(FlashAlloc),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
@@ -151,6 +154,10 @@ pub struct Serve {
     /// Serve NBD at unix:PATH, HOST:PORT or PORT (loopback if no host is given; repeatable).
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<nandle_serve::nbd::Address>,
+    /// Serve NVMe/TCP at HOST:PORT, PORT or HOST (loopback if no host is given, port 4420 if no port is;
+    /// repeatable).
+    #[arg(long, value_name = "ADDR")]
+    pub nvme_tcp: Vec<nandle_serve::nvme_tcp::Address>,
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
@@ -169,6 +176,17 @@ pub struct Serve {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `nandle flashalloc`
+#[derive(Debug, Group)]
+pub struct FlashAlloc {
+    /// Where the drive is served (`nandle serve --nvme-tcp`).
+    #[arg(long, value_name = "ADDR")]
+    pub to: nandle_serve::nvme_tcp::Address,
+    /// Ranges of the object: first logical block, and how many.
+    #[arg(required = true, value_name = "LBA:LEN", value_parser = super::serve::range)]
+    pub ranges: Vec<(u64, u32)>,
 }
 
 /// How trace files are read.

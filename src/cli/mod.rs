@@ -45,6 +45,7 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
+        args::Command::FlashAlloc(args) => serve::flashalloc(&args),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),

@@ -4,7 +4,7 @@ use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, Summary, summarise};
 use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
-use nandle_serve::{Device, Driver, Ended, Options, Timing, image, nbd};
+use nandle_serve::{Device, Driver, Ended, Options, Timing, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::{Failure, args, say};
@@ -18,9 +18,9 @@ impl From<nandle_serve::Error> for Failure {
 
 /// `nandle serve`
 pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
-    if args.nbd.is_empty() && args.fuse.is_none() {
+    if args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.fuse.is_none() {
         return Err(Failure::Input(
-            "nandle serve: nobody could reach the device; expected --nbd ADDR or --fuse DIR (or several)"
+            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR (or several)"
                 .into(),
         ));
     }
@@ -59,6 +59,21 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     for server in &servers {
         text += &format!("nbd    {}\n", server.address());
     }
+    // The same device from the same image keeps its name; two devices on a machine have two.
+    let path = args.image.as_deref().map(|path| std::fs::canonicalize(path).unwrap_or(path.to_owned()));
+    let identity = format!("{name} {scheme} {} {:?}", args.seed, path);
+    let hosts = args
+        .nvme_tcp
+        .iter()
+        .map(|at| {
+            let model = nvme_tcp::subsystem::Model::new(&drive.config, device.shape(), &identity);
+            nvme_tcp::Server::start(*at, device.clone(), model)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    for host in &hosts {
+        let at = host.address().0;
+        text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
+    }
     let mounted = match &args.fuse {
         Some(path) => Some(mount(path, &device)?),
         None => None,
@@ -73,8 +88,43 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     say(&text)?;
     let ended = driver.run()?;
     drop(servers);
+    drop(hosts);
     drop(mounted);
     conclude(&args, scheme, &ended)
+}
+
+/// A range of logical blocks, as `nandle flashalloc` takes it.
+pub fn range(text: &str) -> Result<(u64, u32), String> {
+    let parse = || {
+        let (lba, length) = text.split_once(':')?;
+        Some((lba.parse().ok()?, length.parse().ok().filter(|&n: &u32| n > 0)?))
+    };
+    parse()
+        .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
+}
+
+/// `nandle flashalloc`
+pub fn flashalloc(args: &args::FlashAlloc) -> Result<(), Failure> {
+    use nvme_tcp::{host, wire::Status};
+    if args.ranges.len() > 256 {
+        return Err(Failure::Input(format!("{} ranges: expected at most 256", args.ranges.len())));
+    }
+    let fail = |e: std::io::Error| {
+        Failure::Input(format!("--to {}: {e}; expected a drive under `nandle serve --nvme-tcp`", args.to))
+    };
+    let mut drive = host::Host::connect(args.to.0, &host::Options::default()).map_err(fail)?;
+    let done = drive.flashalloc(&args.ranges).map_err(fail)?;
+    let code = done.status.code();
+    let reason = match done.status {
+        Status::OK => return say(&format!("one object of {} ranges\n", args.ranges.len())),
+        Status::INVALID_OPCODE => "the drive's stream policy is not flashalloc".into(),
+        Status::OVERLAP => "an object has some of the blocks already".into(),
+        Status::COMMAND_SIZE => "more ranges than the drive takes".into(),
+        Status::LBA_RANGE => "a range reaches beyond the end of the drive".into(),
+        Status::CAPACITY => "the drive has no clean blocks for it".into(),
+        _ => format!("status code type {}, code {:02x}h", code >> 8, code & 0xff),
+    };
+    Err(Failure::Ran(format!("the drive refused: {reason}")))
 }
 
 /// The device, and the image that it is in: without a word on the device, the image's own.

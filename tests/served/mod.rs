@@ -109,6 +109,22 @@ impl Drop for Served {
     }
 }
 
+impl Served {
+    /// Where it serves NVMe/TCP, if it was asked to.
+    pub fn nvme(&mut self) -> std::net::SocketAddr {
+        let mut line = String::new();
+        while !line.starts_with("nvme") {
+            line.clear();
+            assert!(self.out.read_line(&mut line).expect("text") > 0, "no NVMe/TCP: {}", self.said);
+        }
+        let word = |flag: &str| {
+            let mut words = line.split_whitespace();
+            words.find(|w| *w == flag).and_then(|_| words.next()).expect("a word").to_owned()
+        };
+        format!("{}:{}", word("-a"), word("-s")).parse().expect("an address")
+    }
+}
+
 /// An NBD client: simple replies, any number of requests under way.
 pub struct Client {
     stream: UnixStream,

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::time::Instant;
 
+use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
 use crate::Report;
@@ -25,6 +26,8 @@ pub enum Io {
         data: Vec<u8>,
         /// Durable before it is answered.
         fua: bool,
+        /// Host stream or placement identifier; 0 for none.
+        stream: u16,
     },
     /// Forget the whole sectors within; what is read there afterwards is zero.
     Trim {
@@ -48,6 +51,16 @@ pub enum Io {
     },
     /// Make durable whatever was answered before.
     Flush,
+    /// FlashAlloc: these ranges (first byte, bytes), of whole sectors, belong to one object.
+    FlashAlloc {
+        /// The ranges.
+        ranges: Vec<(u64, u64)>,
+    },
+    /// FDP: these handles go on to their next reclaim unit.
+    NextUnits {
+        /// The handles.
+        handles: Vec<u16>,
+    },
 }
 
 /// Why a request failed.
@@ -61,6 +74,12 @@ pub enum Fault {
     Unsupported,
     /// The flash cannot return some of the sectors.
     Media,
+    /// FlashAlloc: an object has some of the sectors already.
+    Overlap,
+    /// FlashAlloc: more ranges than the drive takes.
+    TooManyRanges,
+    /// FlashAlloc: there are no clean blocks for the object.
+    NoCleanBlocks,
     /// The image file cannot be written: nothing can be promised any more.
     Image,
     /// The server is shutting down.
@@ -83,6 +102,7 @@ pub(crate) struct Job {
 pub(crate) enum Message {
     Job(Job),
     Report(Sender<Report>),
+    Inspect(Box<dyn FnOnce(&Ssd) + Send>),
     Stop,
 }
 
@@ -157,6 +177,12 @@ impl Device {
         let (sender, receiver) = std::sync::mpsc::channel();
         self.sender.send(Message::Report(sender)).ok()?;
         receiver.recv().ok()
+    }
+
+    /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive
+    /// is gone `look` is dropped.
+    pub fn inspect(&self, look: impl FnOnce(&Ssd) + Send + 'static) {
+        let _ = self.sender.send(Message::Inspect(Box::new(look)));
     }
 
     /// Asks the drive to finish what it has, flush, and end. Returns at once.

@@ -20,7 +20,7 @@ use nandle_trace::{Format, Request, Writer};
 use crate::device::{Job, Message, Reply};
 use crate::image::Image;
 use crate::plan::{self, Step};
-use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
+use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 
 /// Requests taken from the queue while the drive is full; further ones stay in the queue.
 const BACKLOG: usize = 64;
@@ -105,7 +105,7 @@ struct Changes {
 enum Then {
     Nothing,
     Answer { skip: usize, bytes: usize },
-    Write { lsn: u64, skip: usize, data: Vec<u8>, fua: bool },
+    Write { lsn: u64, skip: usize, data: Vec<u8>, fua: bool, stream: u16 },
 }
 
 /// The thread's state.
@@ -360,6 +360,7 @@ impl Driver {
             Message::Report(to) => {
                 let _ = to.send(self.report());
             }
+            Message::Inspect(look) => look(&self.ssd),
             Message::Job(job) if self.stopping => (job.reply)(Err(Fault::Gone)),
             Message::Job(job) => self.job(job)?,
         }
@@ -367,6 +368,9 @@ impl Driver {
     }
 
     fn job(&mut self, job: Job) -> Result<(), Error> {
+        if let Io::NextUnits { handles } = &job.io {
+            handles.iter().for_each(|&handle| self.ssd.next_reclaim_unit(handle));
+        }
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
                 (job.reply)(Ok(Vec::new()));
@@ -440,17 +444,17 @@ impl Driver {
         }
         let Some(task) = self.tasks.get_mut(&number) else { return Ok(()) };
         let Some(step) = task.steps.pop_front() else { return Ok(()) };
-        let (mut written, mut durable) = (Vec::new(), false);
+        let (mut written, mut durable, mut hint) = (Vec::new(), false, 0);
         let (op, lsn, sectors, then) = match step {
             Step::Read { lsn, sectors, skip, bytes } => {
                 (Op::Read, lsn, sectors, Then::Answer { skip, bytes })
             }
-            Step::Merge { lsn, sectors, skip, data, fua } => {
-                (Op::Read, lsn, sectors, Then::Write { lsn, skip, data, fua })
+            Step::Merge { lsn, sectors, skip, data, fua, stream } => {
+                (Op::Read, lsn, sectors, Then::Write { lsn, skip, data, fua, stream })
             }
-            Step::Write { lsn, data, fua } => {
+            Step::Write { lsn, data, fua, stream } => {
                 let sectors = data.len() as u64 / sector;
-                (written, durable) = (data, fua);
+                (written, durable, hint) = (data, fua, stream);
                 (Op::Write, lsn, sectors, Then::Nothing)
             }
             Step::Zeros { lsn, sectors, fua } => {
@@ -463,10 +467,14 @@ impl Driver {
             }
             Step::Trim { lsn, sectors } => (Op::Trim, lsn, sectors, Then::Nothing),
             Step::Flush => (Op::Flush, 0, 0, Then::Nothing),
+            Step::FlashAlloc(ranges) => {
+                written = ranges;
+                (Op::FlashAlloc, 0, 0, Then::Nothing)
+            }
         };
         let at = self.ssd.now();
         (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, task.since.min(at));
-        let command = Command { id: number, op, lsn, sectors, fua: durable, stream: 0, data: &written };
+        let command = Command { id: number, op, lsn, sectors, fua: durable, stream: hint, data: &written };
         self.submit(at, &command)
     }
 
@@ -476,6 +484,27 @@ impl Driver {
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };
         let sector = u64::from(self.shape.sector_bytes);
+        if command.op == Op::FlashAlloc {
+            // Requests in a row that name the same object are the ranges of one command.
+            let ranges: Vec<_> = command
+                .data
+                .chunks_exact(nandle_ssd::RANGE_BYTES)
+                .map(|range| {
+                    let number =
+                        |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+                    Request {
+                        time_ns: at,
+                        offset: number(&range[8..]) * sector,
+                        bytes: number(&range[4..8]) * sector,
+                        object: self.submitted as u32,
+                        stream: command.stream,
+                        op: nandle_trace::Op::FlashAlloc,
+                        fua: false,
+                    }
+                })
+                .collect();
+            return Ok(writer.write(&ranges)?);
+        }
         writer.write(&[Request {
             time_ns: at,
             offset: command.lsn * sector,
@@ -529,7 +558,11 @@ impl Driver {
     }
 
     fn meter_count(&self) -> u64 {
-        self.meter.latency.iter().map(|l| l.requests).sum::<u64>() + self.meter.refused
+        let calls = &self.meter.calls;
+        self.meter.latency.iter().map(|l| l.requests).sum::<u64>()
+            + self.meter.refused
+            + calls.honoured
+            + calls.refused
     }
 
     /// Carries out one instant: flash first, then the image, then answers.
@@ -563,18 +596,23 @@ impl Driver {
             Status::OutOfRange => Some(Fault::OutOfRange),
             Status::ReadOnly => Some(Fault::ReadOnly),
             Status::MediaError => Some(Fault::Media),
+            Status::Overlap => Some(Fault::Overlap),
+            Status::TooManyRanges => Some(Fault::TooManyRanges),
+            Status::NoCleanBlocks => Some(Fault::NoCleanBlocks),
             _ => Some(Fault::Unsupported),
         };
-        if fault.is_none() {
+        if task.op == Op::FlashAlloc {
+            self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
+        } else if fault.is_none() {
             self.meter.completed(task.op, task.bytes, at.saturating_sub(since), at, &self.ssd);
         } else {
             self.meter.refused(at);
         }
         match std::mem::replace(&mut task.then, Then::Nothing) {
-            Then::Write { lsn, skip, data: new, fua } if fault.is_none() => {
+            Then::Write { lsn, skip, data: new, fua, stream } if fault.is_none() => {
                 let mut whole = data;
                 whole[skip..skip + new.len()].copy_from_slice(&new);
-                task.steps.push_front(Step::Write { lsn, data: whole, fua });
+                task.steps.push_front(Step::Write { lsn, data: whole, fua, stream });
                 self.ready.push_front(id);
                 return Ok(());
             }

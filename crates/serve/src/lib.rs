@@ -3,7 +3,7 @@
 //! [`driver`] owns the drive and the wall clock: one thread, requests in through a bounded queue,
 //! answers at the modelled time and never before. [`plan`] turns bytes into whole sectors, [`image`]
 //! keeps the flash in a file. Each transport is a folder of its own that knows only
-//! [`Device::submit`]: [`nbd`], and `fuse` (feature `fuse`, Linux).
+//! [`Device::submit`]: [`nbd`], [`nvme_tcp`], and `fuse` (feature `fuse`, Linux).
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,10 @@ mod device;
 pub mod driver;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
+mod gate;
 pub mod image;
 pub mod nbd;
+pub mod nvme_tcp;
 pub mod plan;
 mod report;
 

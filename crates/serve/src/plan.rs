@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use nandle_ssd::RANGE_BYTES;
+
 use crate::{Fault, Io, Shape};
 
 /// A command to the drive, or a few; the steps of a request follow each other.
@@ -30,6 +32,8 @@ pub enum Step {
         data: Vec<u8>,
         /// Durable before it completes.
         fua: bool,
+        /// Host stream.
+        stream: u16,
     },
     /// Read sectors, lay `data` over them from byte `skip`, write them.
     Merge {
@@ -43,6 +47,8 @@ pub enum Step {
         data: Vec<u8>,
         /// Durable before it completes.
         fua: bool,
+        /// Host stream.
+        stream: u16,
     },
     /// Write zeros over whole sectors, in as many commands as it takes.
     Zeros {
@@ -62,6 +68,8 @@ pub enum Step {
     },
     /// Make everything durable.
     Flush,
+    /// FlashAlloc: the ranges in the drive's own layout ([`nandle_ssd::Op::FlashAlloc`]).
+    FlashAlloc(Vec<u8>),
 }
 
 impl Step {
@@ -73,7 +81,7 @@ impl Step {
             Self::Merge { lsn, sectors, .. }
             | Self::Zeros { lsn, sectors, .. }
             | Self::Trim { lsn, sectors } => Some((lsn, lsn + sectors)),
-            Self::Read { .. } | Self::Flush => None,
+            Self::Read { .. } | Self::Flush | Self::FlashAlloc(_) => None,
         }
     }
 }
@@ -93,9 +101,9 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
             within(offset, u64::from(bytes))?;
             plan.read(offset, bytes);
         }
-        Io::Write { offset, data, fua } => {
+        Io::Write { offset, data, fua, stream } => {
             within(offset, data.len() as u64)?;
-            plan.write(offset, data, fua);
+            plan.write(offset, data, fua, stream);
         }
         Io::Trim { offset, bytes, fua } => {
             let end = within(offset, bytes)?;
@@ -112,6 +120,26 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
             plan.zero(offset, end, may_trim, fua);
         }
         Io::Flush => plan.steps.push_back(Step::Flush),
+        // Nothing that the flash does.
+        Io::NextUnits { .. } => {}
+        Io::FlashAlloc { ranges } => {
+            let mut data = Vec::with_capacity(ranges.len() * RANGE_BYTES);
+            for (offset, bytes) in ranges {
+                let end = within(offset, bytes)?;
+                let whole = offset.is_multiple_of(plan.sector) && end.is_multiple_of(plan.sector);
+                let sectors = u32::try_from(bytes / plan.sector).map_err(|_| Fault::OutOfRange)?;
+                if !whole || sectors == 0 {
+                    return Err(Fault::OutOfRange);
+                }
+                data.extend([0; 4]);
+                data.extend(sectors.to_le_bytes());
+                data.extend((offset / plan.sector).to_le_bytes());
+            }
+            if data.is_empty() {
+                return Err(Fault::OutOfRange);
+            }
+            plan.steps.push_back(Step::FlashAlloc(data));
+        }
     }
     Ok(plan.steps)
 }
@@ -144,7 +172,7 @@ impl Plan {
         }
     }
 
-    fn write(&mut self, offset: u64, data: Vec<u8>, fua: bool) {
+    fn write(&mut self, offset: u64, data: Vec<u8>, fua: bool, stream: u16) {
         if data.is_empty() {
             return;
         }
@@ -152,10 +180,10 @@ impl Plan {
         let (from, to) = self.around(offset, end);
         let whole = offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector);
         self.steps.push_back(if whole {
-            Step::Write { lsn: from, data, fua }
+            Step::Write { lsn: from, data, fua, stream }
         } else {
             let skip = (offset - from * self.sector) as usize;
-            Step::Merge { lsn: from, sectors: to - from, skip, data, fua }
+            Step::Merge { lsn: from, sectors: to - from, skip, data, fua, stream }
         });
     }
 
@@ -163,15 +191,15 @@ impl Plan {
         let (from, to) = self.inside(offset, end);
         let zeros = |bytes: u64| vec![0; bytes as usize];
         if from >= to {
-            return self.write(offset, zeros(end - offset), fua);
+            return self.write(offset, zeros(end - offset), fua, 0);
         }
-        self.write(offset, zeros(from * self.sector - offset), fua);
+        self.write(offset, zeros(from * self.sector - offset), fua, 0);
         if may_trim {
             self.steps.push_back(Step::Trim { lsn: from, sectors: to - from });
         } else {
             self.steps.push_back(Step::Zeros { lsn: from, sectors: to - from, fua });
         }
-        self.write(to * self.sector, zeros(end - to * self.sector), fua);
+        self.write(to * self.sector, zeros(end - to * self.sector), fua, 0);
         if may_trim && fua {
             self.steps.push_back(Step::Flush);
         }
@@ -207,7 +235,7 @@ mod tests {
                 Step::Zeros { lsn, sectors, .. } | Step::Trim { lsn, sectors } => {
                     disk[at(lsn)..at(lsn + sectors)].fill(0);
                 }
-                Step::Flush => {}
+                Step::Flush | Step::FlashAlloc(_) => {}
             }
         }
         out
@@ -222,7 +250,7 @@ mod tests {
             let (mut disk, mut plain) = (old.clone(), old);
             let io = match kind {
                 0 => Io::Read { offset, bytes: len as u32 },
-                1 => Io::Write { offset, data: vec![0xa5; len as usize], fua: flag },
+                1 => Io::Write { offset, data: vec![0xa5; len as usize], fua: flag, stream: 0 },
                 2 => Io::Trim { offset, bytes: len, fua: flag },
                 _ => Io::Zero { offset, bytes: len, may_trim: flag, fua: !flag },
             };

@@ -80,7 +80,15 @@ impl Flash {
         }
         if self.jobs[slot].victim.is_none() {
             let need = self.need(plane);
-            let victim = need.and_then(|need| self.choose_victim(plane, need));
+            let mut victim = need.and_then(|need| self.choose_victim(plane, need));
+            while need == Some(Need::Room)
+                && victim.is_none()
+                && self.nand.in_flight() == 0
+                && self.urgent(plane)
+                && self.end_oldest_object()
+            {
+                victim = self.choose_victim(plane, Need::Room);
+            }
             let stuck = need.is_some() && victim.is_none();
             // What waits for this plane may go elsewhere.
             let elsewhere = self.streams.flashalloc().is_some_and(|f| f.spread);

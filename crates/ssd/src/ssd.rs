@@ -411,6 +411,11 @@ impl Ssd {
     pub fn now(&self) -> Time {
         self.flash.nand.now()
     }
+    /// FDP: the reclaim-unit handle goes on to its next unit; nothing without such a handle. Units are
+    /// counted pages, so what the last one had left is not lost.
+    pub fn next_reclaim_unit(&mut self, handle: u16) {
+        self.flash.streams.next_reclaim_unit(handle);
+    }
     /// Whether the flash is worn out.
     pub fn is_read_only(&self) -> bool {
         self.flash.read_only

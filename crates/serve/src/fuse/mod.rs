@@ -98,7 +98,9 @@ fn errno(fault: Fault) -> Errno {
     match fault {
         Fault::OutOfRange => Errno::EINVAL,
         Fault::ReadOnly => Errno::EROFS,
-        Fault::Unsupported => Errno::EOPNOTSUPP,
+        Fault::Unsupported | Fault::Overlap | Fault::TooManyRanges | Fault::NoCleanBlocks => {
+            Errno::EOPNOTSUPP
+        }
         Fault::Media | Fault::Image | Fault::Gone => Errno::EIO,
     }
 }
@@ -228,7 +230,7 @@ impl Filesystem for Disk {
         }
         let length = data.len() as u32;
         self.device.submit(
-            Io::Write { offset, data: data.to_vec(), fua: false },
+            Io::Write { offset, data: data.to_vec(), fua: false, stream: 0 },
             move |outcome| match outcome {
                 Ok(_) => reply.written(length),
                 Err(fault) => reply.error(errno(fault)),

@@ -1,7 +1,7 @@
 //! Sockets: a thread that accepts, and two threads for each client.
 //!
 //! The reader waits while too much of its client's is under way, so neither a fast nor a silent
-//! client takes more than [`MOST_BYTES_UNDER_WAY`] and a request.
+//! client takes more than 64 MiB and a request.
 
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -11,19 +11,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::session::{Action, Session};
+use crate::gate::{Gate, lock};
 use crate::{Device, Error, Io};
 
 /// Clients at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 64;
-/// Requests of one client under way.
-const MOST_REQUESTS: u32 = 1024;
-/// Bytes of one client's requests and answers under way.
-pub const MOST_BYTES_UNDER_WAY: u64 = 64 << 20;
 /// How long a client may think between two messages of the negotiation.
 const NEGOTIATION: Duration = Duration::from_secs(20);
 /// The port that NBD has from IANA.
@@ -126,33 +123,6 @@ impl Write for &Stream {
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What one client has under way.
-#[derive(Default)]
-struct Gate {
-    under_way: Mutex<(u32, u64)>,
-    left: Condvar,
-}
-
-impl Gate {
-    fn enter(&self, bytes: u64) {
-        let mut now = lock(&self.under_way);
-        while now.0 >= MOST_REQUESTS || (now.0 > 0 && now.1 + bytes > MOST_BYTES_UNDER_WAY) {
-            now = self.left.wait(now).unwrap_or_else(PoisonError::into_inner);
-        }
-        *now = (now.0 + 1, now.1 + bytes);
-    }
-
-    fn leave(&self, bytes: u64) {
-        let mut now = lock(&self.under_way);
-        *now = (now.0 - 1, now.1 - bytes);
-        self.left.notify_one();
     }
 }
 

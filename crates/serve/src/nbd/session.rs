@@ -63,7 +63,9 @@ impl Ticket {
                 return (self.error(self.beyond, "beyond the end of the device"), vec![]);
             }
             Err(Fault::ReadOnly) => return (self.error(Errno::Perm, "the flash is worn out"), vec![]),
-            Err(Fault::Unsupported) => return (self.error(Errno::NotSup, "not supported"), vec![]),
+            Err(Fault::Unsupported | Fault::Overlap | Fault::TooManyRanges | Fault::NoCleanBlocks) => {
+                return (self.error(Errno::NotSup, "not supported"), vec![]);
+            }
             Err(Fault::Media) => return (self.error(Errno::Io, "the flash cannot return the data"), vec![]),
             Err(Fault::Image) => return (self.error(Errno::Io, "the image cannot be written"), vec![]),
             Err(Fault::Gone) => return (self.error(Errno::Shutdown, "shutting down"), vec![]),
@@ -177,8 +179,12 @@ impl Session {
             Phase::Request => self.request(&bytes),
             Phase::Payload { request } => {
                 self.phase = Phase::Request;
-                let io =
-                    Io::Write { offset: request.offset, data: bytes, fua: request.flags & flag::FUA != 0 };
+                let io = Io::Write {
+                    offset: request.offset,
+                    data: bytes,
+                    fua: request.flags & flag::FUA != 0,
+                    stream: 0,
+                };
                 vec![Action::Submit(Ticket::of(&request, self.structured), io)]
             }
             Phase::PayloadSkip { left } => {
@@ -335,7 +341,7 @@ impl Session {
                 return refuse(Errno::Inval, if too_long { "more than 32 MiB" } else { "unknown flag" });
             }
             if length == 0 {
-                return vec![Action::Submit(ticket, Io::Write { offset, data: vec![], fua })];
+                return vec![Action::Submit(ticket, Io::Write { offset, data: vec![], fua, stream: 0 })];
             }
             self.phase = Phase::Payload { request };
             return vec![];

@@ -103,6 +103,16 @@ impl Fdp {
         }
     }
 
+    /// The handle goes on to its next unit; not if the present one is untouched (TP4146, Reclaim Unit
+    /// Handle Update).
+    pub(super) fn next_unit(&mut self, handle: u16) {
+        if let Some(handle) = self.handles.get_mut(usize::from(handle))
+            && handle.available_pages < self.unit_pages
+        {
+            (handle.available_pages, handle.changes) = (self.unit_pages, handle.changes + 1);
+        }
+    }
+
     /// A host page went to a handle's reclaim unit.
     #[inline]
     pub(super) fn wrote(&mut self, role: Role) {

@@ -405,6 +405,16 @@ impl Flash {
         f.objects.take(slot, self.nand.array())
     }
 
+    /// Nothing is under way and nothing can be collected, because objects that are not complete hold
+    /// blocks whose other pages nobody else may write: the oldest one ends. False if there is none.
+    pub(crate) fn end_oldest_object(&mut self) -> bool {
+        let oldest = self.streams.flashalloc().and_then(|f| f.objects.oldest());
+        if let Some(slot) = oldest {
+            self.end_instance(slot, true);
+        }
+        oldest.is_some()
+    }
+
     /// The instance of `lpn` is at its end if that was its last page.
     pub(crate) fn object_wrote(&mut self, lpn: u32) {
         let Some(f) = self.streams.flashalloc() else { return };

@@ -204,6 +204,13 @@ impl Streams {
         }
     }
 
+    /// The reclaim-unit handle goes on to its next unit.
+    pub(crate) fn next_reclaim_unit(&mut self, handle: u16) {
+        if let Self::Fdp(fdp) = self {
+            fdp.next_unit(handle);
+        }
+    }
+
     /// A page was programmed for `role`.
     #[inline]
     pub(crate) fn wrote(&mut self, role: Role) {

@@ -250,6 +250,12 @@ impl Objects {
         None
     }
 
+    /// The oldest instance that is live.
+    pub fn oldest(&self) -> Option<u32> {
+        let live = (0..).zip(&self.instances).filter(|(_, instance)| instance.born != 0);
+        live.min_by_key(|(_, instance)| instance.born).map(|(slot, _)| slot)
+    }
+
     /// Takes sectors out of whatever instances have them; those that have none left are returned.
     pub fn forget(&mut self, start: u64, end: u64) -> SmallVec<[u32; 4]> {
         let mut over = SmallVec::new();

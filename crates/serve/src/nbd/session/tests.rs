@@ -115,7 +115,7 @@ fn requests_become_io() {
     assert_eq!(io(request(command::READ, 0, 5, 10)), Io::Read { offset: 5, bytes: 10 });
     let mut write = request(command::WRITE, flag::FUA, 4096, 3);
     write.extend(b"abc");
-    assert_eq!(io(write), Io::Write { offset: 4096, data: b"abc".to_vec(), fua: true });
+    assert_eq!(io(write), Io::Write { offset: 4096, data: b"abc".to_vec(), fua: true, stream: 0 });
     assert_eq!(
         io(request(command::TRIM, 0, 0, u32::MAX)),
         Io::Trim { offset: 0, bytes: u64::from(u32::MAX), fua: false }

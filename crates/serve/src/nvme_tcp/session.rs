@@ -1,0 +1,527 @@
+//! One connection, without sockets: bytes in, PDUs and requests out.
+//!
+//! The session says how many bytes it wants next ([`Session::want`], bounded), gets exactly those
+//! ([`Session::take`]) and says what is to be done. Whatever a host sends, it never panics, never wants
+//! more than [`MOST_WANTED`] bytes and keeps no more than [`MOST_GRANTED`] bytes of transfers that are
+//! not complete.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::identify::Portal;
+use super::logs::{Look, placements};
+use super::subsystem::{Answer, Subsystem};
+use super::wire::{
+    Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
+    flag, op, parts, pdu, u16_at, u32_at, u64_at,
+};
+use crate::{Fault, Io, Outcome};
+
+/// The most bytes that a session wants at a time: a PDU with data, digests and padding.
+pub const MOST_WANTED: usize = MOST_DATA as usize + 256;
+/// Bytes that hosts were asked for and that have not come.
+pub const MOST_GRANTED: u64 = 16 << 20;
+/// Commands that wait for their data before a host is taken to be hostile.
+const MOST_WAITING: usize = 1024;
+/// The largest range of Verify.
+pub(super) const MOST_VERIFIED: u64 = 64 << 20;
+/// Bytes of a range of Dataset Management.
+const RANGE: usize = 16;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send it.
+    Send(Out),
+    /// Carry requests out; [`Ticket::done`] makes the answer of their outcome. None at all is success.
+    Submit(Ticket, Vec<Io>),
+    /// Ask the drive, for this command.
+    Look(u16, Look),
+    /// Send what is to be sent, then close the connection.
+    Close,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Compare(Vec<u8>),
+    Other,
+}
+
+/// How the end of a command is told.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket {
+    cid: u16,
+    kind: Kind,
+}
+
+impl Ticket {
+    /// The command's end.
+    #[must_use]
+    pub fn done(self, outcome: Outcome) -> Done {
+        let mut done = Done::new(self.cid, Status::OK);
+        match (outcome, self.kind) {
+            (Err(fault), _) => done.status = status(fault),
+            (Ok(data), Kind::Read) => done.data = data,
+            (Ok(data), Kind::Compare(with)) if data != with => done.status = Status::COMPARE_FAILURE,
+            (Ok(_), _) => {}
+        }
+        done
+    }
+}
+
+fn status(fault: Fault) -> Status {
+    match fault {
+        Fault::OutOfRange => Status::LBA_RANGE,
+        Fault::ReadOnly => Status::READ_ONLY,
+        Fault::Unsupported => Status::INVALID_OPCODE,
+        Fault::Media => Status::UNRECOVERED_READ,
+        Fault::Overlap => Status::OVERLAP,
+        Fault::TooManyRanges => Status::COMMAND_SIZE,
+        Fault::NoCleanBlocks => Status::CAPACITY,
+        Fault::Image | Fault::Gone => Status::INTERNAL,
+    }
+}
+
+/// Data of a command on their way.
+#[derive(Debug)]
+struct Transfer {
+    sqe: Sqe,
+    data: Vec<u8>,
+    sound: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Head,
+    Body([u8; HEAD]),
+    Closed,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    initialised: bool,
+    digests: Digests,
+    portal: Portal,
+    /// Controller and queue.
+    queue: Option<(u16, u16)>,
+    transfers: BTreeMap<u16, Transfer>,
+    granted: u64,
+    waiting: VecDeque<Sqe>,
+    next_tag: u16,
+}
+
+type Fail = (Fatal, u32);
+
+impl Session {
+    /// A connection that a host has made to `portal`.
+    #[must_use]
+    pub fn new(portal: Portal) -> Self {
+        Self {
+            phase: Phase::Head,
+            initialised: false,
+            digests: Digests::default(),
+            portal,
+            queue: None,
+            transfers: BTreeMap::new(),
+            granted: 0,
+            waiting: VecDeque::new(),
+            next_tag: 0,
+        }
+    }
+
+    /// The controller and queue that it belongs to, once connected.
+    #[must_use]
+    pub fn queue(&self) -> Option<(u16, u16)> {
+        self.queue
+    }
+
+    /// How many bytes come next; 0 if the connection is over.
+    #[must_use]
+    pub fn want(&self) -> usize {
+        match &self.phase {
+            Phase::Head => HEAD,
+            Phase::Body(head) => u32_at(head, 4) as usize - HEAD,
+            Phase::Closed => 0,
+        }
+    }
+
+    /// Takes the bytes that it wanted, and says what to do.
+    pub fn take(&mut self, bytes: &[u8], subsystem: &mut Subsystem) -> Vec<Action> {
+        let mut out = vec![];
+        if bytes.len() != self.want() {
+            self.phase = Phase::Closed;
+        }
+        let mut whole = vec![];
+        let result = match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Closed => return vec![Action::Close],
+            Phase::Head => {
+                whole.extend(bytes);
+                self.head(bytes)
+            }
+            Phase::Body(head) => {
+                whole.extend(head);
+                whole.extend(bytes);
+                self.phase = Phase::Head;
+                self.body(&whole, subsystem, &mut out)
+            }
+        };
+        if let Err((fatal, field)) = result {
+            self.phase = Phase::Closed;
+            // The header of the PDU that gave offence goes back.
+            whole.truncate(usize::from(whole.get(2).copied().unwrap_or(0)).clamp(HEAD, 128));
+            out.push(Action::Send(Out::Terminate(fatal, field, whole)));
+        }
+        if matches!(self.phase, Phase::Closed) {
+            out.push(Action::Close);
+        }
+        out
+    }
+
+    /// Bytes of a kind's header, and the most bytes of a PDU of it.
+    fn sizes(kind: u8) -> Option<(usize, usize)> {
+        Some(match kind {
+            pdu::IC_REQ => (128, 128),
+            pdu::H2C_TERM => (24, 152),
+            pdu::COMMAND => (HEAD + SQE, HEAD + SQE + 128 + IN_CAPSULE as usize),
+            pdu::H2C_DATA => (24, MOST_WANTED),
+            _ => return None,
+        })
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<(), Fail> {
+        let head: [u8; HEAD] = *bytes.first_chunk().ok_or((Fatal::Field, 0))?;
+        let (header, most) = Self::sizes(head[0]).ok_or((Fatal::Field, 0))?;
+        if (head[0] == pdu::IC_REQ) == self.initialised && head[0] != pdu::H2C_TERM {
+            return Err((Fatal::Sequence, 0));
+        }
+        if usize::from(head[2]) != header {
+            return Err((Fatal::Field, 2));
+        }
+        let length = u32_at(&head, 4) as usize;
+        if length < header || length > most {
+            return Err((Fatal::Field, 4));
+        }
+        self.phase = Phase::Body(head);
+        Ok(())
+    }
+
+    fn body(&mut self, whole: &[u8], subsystem: &mut Subsystem, out: &mut Vec<Action>) -> Result<(), Fail> {
+        let (header, _) = Self::sizes(whole[0]).ok_or((Fatal::Field, 0))?;
+        match whole[0] {
+            pdu::IC_REQ => return self.initialise(whole, out),
+            pdu::H2C_TERM => {
+                self.phase = Phase::Closed;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let digests = self.digests;
+        let parts = parts(whole, header, digests)?;
+        if (whole[1] & flag::HEADER_DIGEST != 0) != digests.header {
+            return Err((Fatal::Field, 1));
+        }
+        if !parts.data.is_empty() && (whole[1] & flag::DATA_DIGEST != 0) != digests.data {
+            return Err((Fatal::Field, 1));
+        }
+        if whole[0] == pdu::H2C_DATA {
+            self.data(parts.header, parts.data, parts.sound, subsystem, out)
+        } else {
+            let sqe = Sqe(*parts.header[HEAD..].first_chunk().ok_or((Fatal::Field, 4))?);
+            self.command(sqe, parts.data, parts.sound, subsystem, out)
+        }
+    }
+
+    fn initialise(&mut self, whole: &[u8], out: &mut Vec<Action>) -> Result<(), Fail> {
+        // Protocol format version 0, at most 128 bytes of alignment.
+        if u16_at(whole, 8) != 0 {
+            return Err((Fatal::Parameter, 8));
+        }
+        if whole[10] > 31 {
+            return Err((Fatal::Field, 10));
+        }
+        self.digests = Digests::of(whole[11]);
+        self.initialised = true;
+        out.push(Action::Send(Out::Initialised(self.digests, whole[10])));
+        Ok(())
+    }
+
+    /// A command capsule.
+    fn command(
+        &mut self,
+        sqe: Sqe,
+        data: &[u8],
+        sound: bool,
+        subsystem: &mut Subsystem,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Fail> {
+        let refuse = |status| Action::Send(Out::Done(Done::new(sqe.cid(), status)));
+        let length = sqe.sgl_length();
+        if !sqe.brings_data() || length == 0 {
+            self.execute(&sqe, vec![], subsystem, out);
+            return Ok(());
+        }
+        match sqe.sgl_kind() {
+            _ if length > MOST_DATA => out.push(refuse(Status::INVALID_FIELD)),
+            SGL_IN_CAPSULE => {
+                let from = usize::try_from(sqe.sgl_address()).unwrap_or(usize::MAX);
+                let end = from.saturating_add(length as usize);
+                match data.get(from..end) {
+                    _ if !sound => out.push(refuse(Status::TRANSIENT)),
+                    Some(data) => self.execute(&sqe, data.to_vec(), subsystem, out),
+                    None if from > data.len() => out.push(refuse(Status::SGL_OFFSET)),
+                    None => out.push(refuse(Status::SGL_LENGTH)),
+                }
+            }
+            // Before it is connected a host has nothing to say that does not fit in a capsule.
+            SGL_TRANSPORT if self.queue.is_some() => {
+                if self.waiting.len() >= MOST_WAITING {
+                    return Err((Fatal::Limit, 0));
+                }
+                self.waiting.push_back(sqe);
+                self.grant(out);
+            }
+            _ => out.push(refuse(Status::SGL_TYPE)),
+        }
+        Ok(())
+    }
+
+    /// Asks for the data of commands that wait for it, as far as there is room.
+    fn grant(&mut self, out: &mut Vec<Action>) {
+        while let Some(&sqe) = self.waiting.front() {
+            let bytes = sqe.sgl_length();
+            if self.granted + u64::from(bytes) > MOST_GRANTED {
+                return;
+            }
+            self.waiting.pop_front();
+            while self.transfers.contains_key(&self.next_tag) {
+                self.next_tag = self.next_tag.wrapping_add(1);
+            }
+            let tag = self.next_tag;
+            self.next_tag = tag.wrapping_add(1);
+            self.granted += u64::from(bytes);
+            self.transfers.insert(tag, Transfer { sqe, data: vec![], sound: true });
+            out.push(Action::Send(Out::Ready { cid: sqe.cid(), tag, bytes }));
+        }
+    }
+
+    /// Data that were asked for: in order, none missing.
+    fn data(
+        &mut self,
+        header: &[u8],
+        data: &[u8],
+        sound: bool,
+        subsystem: &mut Subsystem,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Fail> {
+        let (cid, tag) = (u16_at(header, 8), u16_at(header, 10));
+        let (offset, length) = (u32_at(header, 12), u32_at(header, 16));
+        let transfer = self.transfers.get_mut(&tag).ok_or((Fatal::Field, 10))?;
+        if transfer.sqe.cid() != cid {
+            return Err((Fatal::Field, 8));
+        }
+        let all = transfer.sqe.sgl_length() as usize;
+        let end = transfer.data.len() + data.len();
+        if length as usize != data.len() || data.is_empty() {
+            return Err((Fatal::Field, 16));
+        }
+        if offset as usize != transfer.data.len() || end > all {
+            return Err((Fatal::Range, 12));
+        }
+        if (header[1] & flag::LAST != 0) != (end == all) {
+            return Err((Fatal::Field, 1));
+        }
+        transfer.data.extend(data);
+        transfer.sound &= sound;
+        if end == all
+            && let Some(transfer) = self.transfers.remove(&tag)
+        {
+            self.granted -= all as u64;
+            if transfer.sound {
+                self.execute(&transfer.sqe, transfer.data, subsystem, out);
+            } else {
+                out.push(Action::Send(Out::Done(Done::new(cid, Status::TRANSIENT))));
+            }
+            self.grant(out);
+        }
+        Ok(())
+    }
+
+    /// A command with all of its data.
+    fn execute(&mut self, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem, out: &mut Vec<Action>) {
+        let cid = sqe.cid();
+        let answer = |out: &mut Vec<Action>, answer| match answer {
+            Answer::Now(status, result, data) => {
+                let data = if status == Status::OK { data } else { vec![] };
+                out.push(Action::Send(Out::Done(Done { cid, status, result, data })));
+            }
+            Answer::Look(look) => out.push(Action::Look(cid, look)),
+            Answer::Hold => {}
+        };
+        let now = |status| Answer::Now(status, 0, vec![]);
+        if sqe.is_fused() {
+            return answer(out, now(Status::INVALID_FIELD));
+        }
+        match (sqe.opcode(), self.queue) {
+            (op::FABRICS, _) => self.fabrics(sqe, &data, subsystem, out),
+            (_, None) => answer(out, now(Status::SEQUENCE)),
+            (_, Some((id, 0))) => answer(out, subsystem.admin(id, sqe, &data, &self.portal)),
+            (_, Some((id, _))) => match io(id, sqe, data, subsystem) {
+                Ok(action) => out.push(action),
+                Err(status) => answer(out, now(status)),
+            },
+        }
+    }
+
+    fn fabrics(&mut self, sqe: &Sqe, data: &[u8], subsystem: &mut Subsystem, out: &mut Vec<Action>) {
+        let cid = sqe.cid();
+        let done = |status, result| Action::Send(Out::Done(Done { cid, status, result, data: vec![] }));
+        match (sqe.fabrics_type(), self.queue) {
+            (op::CONNECT, Some(_)) => out.push(done(Status::SEQUENCE, 0)),
+            (op::CONNECT, None) => match subsystem.connect(sqe, data) {
+                Ok(id) => {
+                    self.queue = Some((id, u16_at(&sqe.0, 42)));
+                    let entries = u16_at(&sqe.0, 44).saturating_add(1);
+                    let flow_control = sqe.0[46] & 1 << 2 == 0;
+                    out.push(Action::Send(Out::Queue { entries, flow_control }));
+                    out.push(done(Status::OK, id.into()));
+                }
+                Err((status, result)) => out.push(done(status, result.into())),
+            },
+            (op::PROPERTY_GET | op::PROPERTY_SET, Some((id, 0))) => {
+                if let Answer::Now(status, result, _) = subsystem.property(id, sqe) {
+                    out.push(done(status, result));
+                }
+            }
+            (op::DISCONNECT, Some((_, 1..))) => {
+                out.push(done(Status::OK, 0));
+                self.phase = Phase::Closed;
+            }
+            (_, None) => out.push(done(Status::SEQUENCE, 0)),
+            _ => out.push(done(Status::INVALID_FIELD, 0)),
+        }
+    }
+}
+
+/// An I/O command.
+fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Action, Status> {
+    let model = subsystem.model.clone();
+    let controller = subsystem.controller(id).ok_or(Status::SEQUENCE)?;
+    if !controller.is_ready() {
+        return Err(Status::SEQUENCE);
+    }
+    let broadcast = sqe.opcode() == op::FLUSH && sqe.nsid() == u32::MAX;
+    if sqe.nsid() != 1 && !broadcast {
+        return Err(Status::INVALID_NAMESPACE);
+    }
+    let sector = u64::from(model.shape.sector_bytes);
+    let fua = sqe.cdw(12) >> 30 & 1 == 1 || !controller.has_write_cache();
+    let streams = controller.has_streams();
+    // First byte and bytes, of the logical blocks that most commands name.
+    let range = || {
+        let end = sqe.lba().checked_add(sqe.blocks()).ok_or(Status::LBA_RANGE)?;
+        if end > model.blocks() {
+            return Err(Status::LBA_RANGE);
+        }
+        Ok((sqe.lba() * sector, sqe.blocks() * sector))
+    };
+    // The same, of a command that moves them.
+    let moved = || {
+        let (offset, bytes) = range()?;
+        if bytes > u64::from(MOST_DATA) {
+            return Err(Status::INVALID_FIELD);
+        }
+        if bytes != u64::from(sqe.sgl_length()) {
+            return Err(Status::SGL_LENGTH);
+        }
+        Ok((offset, bytes))
+    };
+    let submit = |kind, ios| Ok(Action::Submit(Ticket { cid: sqe.cid(), kind }, ios));
+    let ranges = || {
+        let count = (sqe.cdw(10) & 0xff) as usize + 1;
+        let list = data.get(..count * RANGE).ok_or(Status::SGL_LENGTH)?;
+        list.chunks_exact(RANGE)
+            .map(|range| {
+                let (blocks, lba) = (u64::from(u32_at(range, 4)), u64_at(range, 8));
+                let end = lba.checked_add(blocks).filter(|&end| end <= model.blocks());
+                end.map(|_| (lba * sector, blocks * sector)).ok_or(Status::LBA_RANGE)
+            })
+            .collect::<Result<Vec<_>, _>>()
+    };
+    match sqe.opcode() {
+        op::FLUSH => submit(Kind::Other, vec![Io::Flush]),
+        op::READ => {
+            let (offset, bytes) = moved()?;
+            submit(Kind::Read, vec![Io::Read { offset, bytes: bytes as u32 }])
+        }
+        op::COMPARE => {
+            let (offset, bytes) = moved()?;
+            submit(Kind::Compare(data), vec![Io::Read { offset, bytes: bytes as u32 }])
+        }
+        op::VERIFY => {
+            let (offset, bytes) = range()?;
+            if bytes > MOST_VERIFIED {
+                return Err(Status::INVALID_FIELD);
+            }
+            let ios = (0..bytes.div_ceil(MOST_DATA.into())).map(|n| {
+                let at = n * u64::from(MOST_DATA);
+                Io::Read { offset: offset + at, bytes: (bytes - at).min(MOST_DATA.into()) as u32 }
+            });
+            submit(Kind::Other, ios.collect())
+        }
+        op::WRITE => {
+            let (offset, _) = moved()?;
+            let stream = match (sqe.cdw(12) >> 20 & 15, (sqe.cdw(13) >> 16) as u16) {
+                (0, _) | (1, 0) => 0,
+                (1, stream) if streams && stream <= model.streams => stream,
+                (2, placement) if model.handles > 0 => {
+                    // TP4146: without such a handle it is the first, and an event tells.
+                    if placement >= model.handles {
+                        subsystem.invalid_placement(placement);
+                        0
+                    } else {
+                        placement
+                    }
+                }
+                _ => return Err(Status::INVALID_FIELD),
+            };
+            submit(Kind::Other, vec![Io::Write { offset, data, fua, stream }])
+        }
+        op::WRITE_ZEROES => {
+            let (offset, bytes) = range()?;
+            let may_trim = sqe.cdw(12) >> 25 & 1 == 1;
+            submit(Kind::Other, vec![Io::Zero { offset, bytes, may_trim, fua }])
+        }
+        op::DATASET => {
+            // Hints on how data will be used are not; only the attribute Deallocate is.
+            let list = ranges()?;
+            let deallocate = sqe.cdw(11) & 4 != 0;
+            let list = list.into_iter().filter(|&(_, bytes)| deallocate && bytes > 0);
+            let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua });
+            submit(Kind::Other, trims.collect())
+        }
+        op::FLASHALLOC if model.flashalloc => submit(Kind::Other, vec![Io::FlashAlloc { ranges: ranges()? }]),
+        op::FLASHALLOC_PLAIN if model.flashalloc => {
+            let offset = u64::from(sqe.cdw(10)) * sector;
+            let range = (offset, u64::from(sqe.cdw(14)) * 4096);
+            submit(Kind::Other, vec![Io::FlashAlloc { ranges: vec![range] }])
+        }
+        op::FLASHALLOC_QUERY | op::IO_MANAGEMENT_RECEIVE => {
+            Ok(Action::Look(sqe.cid(), Look::io(sqe, &model)?))
+        }
+        op::IO_MANAGEMENT_SEND if model.handles == 0 => Err(Status::FDP_DISABLED),
+        op::IO_MANAGEMENT_SEND if sqe.cdw(10) & 0xff == 1 => {
+            let handles = placements(sqe, &data)?;
+            if handles.iter().any(|&h| h >= model.handles) {
+                return Err(Status::INVALID_FIELD);
+            }
+            submit(Kind::Other, vec![Io::NextUnits { handles }])
+        }
+        op::IO_MANAGEMENT_SEND => Err(Status::INVALID_FIELD),
+        _ => Err(Status::INVALID_OPCODE),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Whatever a host sends, a session answers within its bounds; what the specification forbids ends it.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::nvme_tcp::subsystem::Model;
+use crate::nvme_tcp::wire::{Encoder, build, put};
+use crate::{Shape, plan};
+
+const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
+
+fn subsystem() -> Subsystem {
+    let mut model = Model::plain(SHAPE, "test", "test");
+    (model.flashalloc, model.handles, model.streams) = (true, 4, 3);
+    Subsystem::new(model)
+}
+
+fn session() -> Session {
+    Session::new(([127, 0, 0, 1], 4420).into())
+}
+
+/// Gives bytes to a session as it wants them; what it says to all of them.
+fn feed(session: &mut Session, subsystem: &mut Subsystem, mut bytes: &[u8]) -> Vec<Action> {
+    let mut out = vec![];
+    while let wanted @ 1.. = session.want() {
+        assert!(wanted <= MOST_WANTED, "{wanted}");
+        let Some((now, rest)) = bytes.split_at_checked(wanted) else { break };
+        bytes = rest;
+        out.extend(session.take(now, subsystem));
+        let granted: u64 = session.transfers.values().map(|t| u64::from(t.sqe.sgl_length())).sum();
+        assert!(granted == session.granted && granted <= MOST_GRANTED);
+    }
+    out
+}
+
+fn initialise(digests: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 128];
+    (bytes[2], bytes[4], bytes[11]) = (128, 128, digests);
+    bytes
+}
+
+fn capsule(sqe: &[u8; SQE], data: &[u8]) -> Vec<u8> {
+    let mut out = vec![];
+    build(&mut out, pdu::COMMAND, 0, sqe, data, Digests::default(), 4);
+    out
+}
+
+fn connect(subsystem: &Subsystem, queue: u16, controller: u16) -> Vec<u8> {
+    let mut sqe = [0; SQE];
+    (sqe[0], sqe[4], sqe[39], sqe[44]) = (op::FABRICS, op::CONNECT, SGL_IN_CAPSULE, 31);
+    put(&mut sqe, 32, &1024_u32.to_le_bytes());
+    put(&mut sqe, 42, &queue.to_le_bytes());
+    let mut data = [0; 1024];
+    put(&mut data, 16, &controller.to_le_bytes());
+    put(&mut data, 256, subsystem.model.nqn.as_bytes());
+    put(&mut data, 512, b"nqn.2014-08.org.nvmexpress:uuid:test");
+    capsule(&sqe, &data)
+}
+
+/// A subsystem with a controller that is enabled, its admin queue and an I/O queue.
+fn connected() -> (Subsystem, Session, Session) {
+    let mut subsystem = subsystem();
+    let (mut admin, mut io) = (session(), session());
+    let mut enable = [0; SQE];
+    (enable[0], enable[44]) = (op::FABRICS, 0x14);
+    put(&mut enable, 48, &0x0046_0001_u32.to_le_bytes());
+    let bytes = [initialise(0), connect(&subsystem, 0, 0xffff), capsule(&enable, &[])].concat();
+    feed(&mut admin, &mut subsystem, &bytes);
+    let (id, _) = admin.queue().expect("a controller");
+    let bytes = [initialise(0), connect(&subsystem, 1, id)].concat();
+    feed(&mut io, &mut subsystem, &bytes);
+    assert_eq!(io.queue(), Some((id, 1)));
+    (subsystem, admin, io)
+}
+
+/// Carries out what can be, as the server would; nothing may panic.
+fn carry_out(actions: Vec<Action>) {
+    let mut encoder = Encoder::default();
+    let mut bytes = vec![];
+    for action in actions {
+        match action {
+            Action::Send(out) => encoder.encode(out, &mut bytes),
+            Action::Submit(ticket, ios) => {
+                let mut outcome = Ok(vec![]);
+                for io in ios {
+                    outcome = plan::steps(io, &SHAPE).map(|_| vec![]);
+                }
+                encoder.encode(Out::Done(ticket.done(outcome)), &mut bytes);
+            }
+            Action::Look(..) | Action::Close => {}
+        }
+    }
+}
+
+/// A command that asks for 256 KiB of data.
+fn write_64_blocks(cid: u16) -> [u8; SQE] {
+    let mut sqe = [0; SQE];
+    (sqe[0], sqe[39], sqe[48]) = (op::WRITE, SGL_TRANSPORT, 63);
+    put(&mut sqe, 2, &cid.to_le_bytes());
+    put(&mut sqe, 4, &1_u32.to_le_bytes());
+    put(&mut sqe, 32, &(64 * 4096_u32).to_le_bytes());
+    sqe
+}
+
+fn data(cid: u16, tag: u16, from: u32, bytes: usize, last: bool) -> Vec<u8> {
+    let mut body = [0; 16];
+    put(&mut body, 0, &cid.to_le_bytes());
+    put(&mut body, 2, &tag.to_le_bytes());
+    put(&mut body, 4, &from.to_le_bytes());
+    put(&mut body, 8, &(bytes as u32).to_le_bytes());
+    let mut out = vec![];
+    let flags = if last { flag::LAST } else { 0 };
+    build(&mut out, pdu::H2C_DATA, flags, &body, &vec![7; bytes], Digests::default(), 4);
+    out
+}
+
+fn fatal(actions: &[Action]) -> Option<(Fatal, u32)> {
+    actions.iter().find_map(|action| match action {
+        Action::Send(Out::Terminate(fatal, field, _)) => Some((*fatal, *field)),
+        _ => None,
+    })
+}
+
+#[test]
+fn large_data_are_asked_for_and_taken_in_order() {
+    let (mut subsystem, _, mut io) = connected();
+    let said = feed(&mut io, &mut subsystem, &capsule(&write_64_blocks(5), &[]));
+    assert_eq!(said, [Action::Send(Out::Ready { cid: 5, tag: 0, bytes: 64 * 4096 })]);
+    assert_eq!(feed(&mut io, &mut subsystem, &data(5, 0, 0, 200_000, false)), []);
+    let said = feed(&mut io, &mut subsystem, &data(5, 0, 200_000, 62_144, true));
+    let [Action::Submit(_, ios)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(ios[..], [Io::Write { offset: 0, data: vec![7; 64 * 4096], fua: false, stream: 0 }]);
+}
+
+#[test]
+fn data_that_were_not_asked_for_end_the_connection() {
+    for (bytes, expected) in [
+        (data(5, 1, 0, 4096, false), (Fatal::Field, 10)),
+        (data(6, 0, 0, 4096, false), (Fatal::Field, 8)),
+        (data(5, 0, 4096, 4096, false), (Fatal::Range, 12)),
+        (data(5, 0, 0, 300_000, true), (Fatal::Range, 12)),
+        (data(5, 0, 0, 4096, true), (Fatal::Field, 1)),
+        (initialise(0), (Fatal::Sequence, 0)),
+        (vec![9, 0, 24, 0, 24, 0, 0, 0], (Fatal::Field, 0)),
+        (vec![4, 0, 72, 0, 255, 255, 255, 255], (Fatal::Field, 4)),
+    ] {
+        let (mut subsystem, _, mut io) = connected();
+        feed(&mut io, &mut subsystem, &capsule(&write_64_blocks(5), &[]));
+        let said = feed(&mut io, &mut subsystem, &bytes);
+        assert_eq!(fatal(&said), Some(expected));
+        assert_eq!((said.last(), io.want()), (Some(&Action::Close), 0));
+    }
+}
+
+#[test]
+fn no_more_is_asked_for_than_there_is_room_for() {
+    let (mut subsystem, _, mut io) = connected();
+    let mut asked = 0;
+    for cid in 0..200 {
+        asked += feed(&mut io, &mut subsystem, &capsule(&write_64_blocks(cid), &[])).len();
+    }
+    assert_eq!(asked as u64, MOST_GRANTED / (64 * 4096));
+    // A transfer that is complete makes room for one more.
+    let said = feed(&mut io, &mut subsystem, &data(0, 0, 0, 64 * 4096, true));
+    assert!(matches!(said[..], [Action::Submit(..), Action::Send(Out::Ready { cid: 64, .. })]), "{said:?}");
+}
+
+#[test]
+fn digests_are_checked() {
+    let (mut subsystem, admin, _) = connected();
+    let (id, _) = admin.queue().expect("a controller");
+    let digests = Digests { header: true, data: true };
+    let mut connect_sqe = [0; SQE];
+    let plain = connect(&subsystem, 2, id);
+    connect_sqe.copy_from_slice(&plain[HEAD..HEAD + SQE]);
+    let mut bytes = vec![];
+    build(&mut bytes, pdu::COMMAND, 0, &connect_sqe, &plain[72..], digests, 4);
+    let end = bytes.len();
+    for (at, expected) in [(10, Some((Fatal::HeaderDigest, 0))), (end - 1, None), (100, None)] {
+        let mut io = session();
+        let mut wrong = bytes.clone();
+        wrong[at] ^= 1;
+        let said = feed(&mut io, &mut subsystem, &[initialise(3), wrong].concat());
+        assert_eq!(fatal(&said), expected, "byte {at}");
+        let transient = |a: &Action| matches!(a, Action::Send(Out::Done(d)) if d.status == Status::TRANSIENT);
+        assert_eq!(said.iter().any(transient), expected.is_none(), "byte {at}");
+    }
+    let mut io = session();
+    feed(&mut io, &mut subsystem, &[initialise(3), bytes].concat());
+    assert_eq!(io.queue(), Some((id, 2)));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        let mut subsystem = subsystem();
+        carry_out(feed(&mut session(), &mut subsystem, &bytes));
+    }
+
+    #[test]
+    fn any_commands_are_survived(
+        sqes in prop::collection::vec((any::<[u8; 32]>(), any::<[u8; 32]>(), 0..64_u8, any::<bool>()), 1..40),
+        data in prop::collection::vec(any::<u8>(), 0..600),
+        to_admin: bool,
+    ) {
+        let (mut subsystem, mut admin, mut io) = connected();
+        let session = if to_admin { &mut admin } else { &mut io };
+        for (first, second, opcode, sensible) in sqes {
+            let mut sqe = [0; SQE];
+            sqe[..32].copy_from_slice(&first);
+            sqe[32..].copy_from_slice(&second);
+            if sensible {
+                // A known opcode, the namespace, few bytes and blocks.
+                let known = [opcode & 0x1f, opcode & 0x1f, 0xc1, 0xc2];
+                (sqe[0], sqe[1]) = (known[usize::from(opcode >> 4) % 4], 0x40);
+                put(&mut sqe, 4, &1_u32.to_le_bytes());
+                put(&mut sqe, 33, &[0; 3]);
+                put(&mut sqe, 43, &[0; 5]);
+                sqe[39] = if opcode & 1 == 0 { SGL_IN_CAPSULE } else { SGL_TRANSPORT };
+            }
+            carry_out(feed(session, &mut subsystem, &capsule(&sqe, &data)));
+        }
+    }
+}

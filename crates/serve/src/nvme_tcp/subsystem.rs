@@ -1,0 +1,543 @@
+//! What connections share: the controllers of the subsystem, their properties, features, directives.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use nandle_ssd::DeviceConfig;
+use nandle_ssd::streams::StreamsKind;
+
+use super::logs::Look;
+use super::wire::{DISCOVERY_NQN, Sqe, Status, feature, op, put, text, u16_at, u32_at};
+use super::{identify, wire};
+use crate::Shape;
+
+/// Controllers at a time.
+pub const MOST_CONTROLLERS: usize = 32;
+/// I/O queues of a controller.
+pub const MOST_QUEUES: u16 = 16;
+/// Entries of a queue.
+pub const MOST_ENTRIES: u16 = 128;
+/// Asynchronous event requests that a controller holds.
+pub const MOST_EVENT_REQUESTS: u32 = 4;
+/// FDP events that are kept.
+const MOST_EVENTS: usize = 63;
+/// The endurance group, the namespace.
+pub(super) const ONE: u16 = 1;
+
+/// What the drive is, as far as structures tell.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Sizes.
+    pub shape: Shape,
+    /// Model number.
+    pub name: String,
+    /// Universally unique identifier; also the namespace's NGUID.
+    pub uuid: [u8; 16],
+    /// Name of the subsystem.
+    pub nqn: String,
+    /// Reclaim-unit handles; 0 without FDP.
+    pub handles: u16,
+    /// Streams that a host may name; 0 without the directive.
+    pub streams: u16,
+    /// FlashAlloc is known.
+    pub flashalloc: bool,
+}
+
+impl Model {
+    /// Of a drive without streams, FDP or FlashAlloc; `identity` tells it from other drives and stays
+    /// the same from start to start.
+    #[must_use]
+    pub fn plain(shape: Shape, name: &str, identity: &str) -> Self {
+        let uuid = uuid(identity);
+        Self {
+            shape,
+            name: name.chars().filter(|c| (' '..='~').contains(c)).collect(),
+            nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{}", hyphened(&uuid)),
+            uuid,
+            handles: 0,
+            streams: 0,
+            flashalloc: false,
+        }
+    }
+
+    /// Of a drive with this configuration.
+    #[must_use]
+    pub fn new(config: &DeviceConfig, shape: Shape, identity: &str) -> Self {
+        let count = u16::try_from(config.streams.count).unwrap_or(u16::MAX);
+        let kind = config.scheme.streams;
+        Self {
+            handles: if kind == StreamsKind::Fdp { count } else { 0 },
+            // Stream 0 is what comes without a directive.
+            streams: if kind == StreamsKind::MultiStream { count - 1 } else { 0 },
+            flashalloc: kind == StreamsKind::FlashAlloc,
+            ..Self::plain(shape, &config.name, identity)
+        }
+    }
+
+    /// Logical blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.shape.bytes / u64::from(self.shape.sector_bytes)
+    }
+}
+
+/// A UUID of version 8 (RFC 9562) from a text: FNV-1a of 128 bits.
+fn uuid(identity: &str) -> [u8; 16] {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in identity.bytes() {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    let mut bytes = hash.to_be_bytes();
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}
+
+fn hyphened(uuid: &[u8; 16]) -> String {
+    let mut out = String::new();
+    for (n, byte) in uuid.iter().enumerate() {
+        if [4, 6, 8, 10].contains(&n) {
+            out.push('-');
+        }
+        out += &format!("{byte:02x}");
+    }
+    out
+}
+
+/// A host's association.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    host_nqn: Vec<u8>,
+    host_id: [u8; 16],
+    /// It is a discovery controller.
+    pub discovery: bool,
+    configuration: u32,
+    /// Shutdown was asked for.
+    shut: bool,
+    /// Keep alive timer, in milliseconds; 0 = none.
+    pub keep_alive_ms: u32,
+    /// I/O queues that are connected.
+    queues: Vec<u16>,
+    event_requests: u32,
+    async_events: u32,
+    write_cache: bool,
+    behaviour: Vec<u8>,
+    streams_enabled: bool,
+    streams_allocated: u16,
+}
+
+impl Controller {
+    /// Whether it was enabled.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.configuration & 1 == 1 && !self.shut
+    }
+
+    /// Whether writes may stay in the volatile cache.
+    #[must_use]
+    pub fn has_write_cache(&self) -> bool {
+        self.write_cache
+    }
+
+    /// Whether writes may name a stream.
+    #[must_use]
+    pub fn has_streams(&self) -> bool {
+        self.streams_enabled
+    }
+}
+
+/// What becomes of an admin command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is complete, with dword 0 and data.
+    Now(Status, u64, Vec<u8>),
+    /// The drive must be asked.
+    Look(Look),
+    /// It is held.
+    Hold,
+}
+
+impl Answer {
+    fn status(status: Status) -> Self {
+        Self::Now(status, 0, vec![])
+    }
+    fn result(result: u32) -> Self {
+        Self::Now(Status::OK, u64::from(result), vec![])
+    }
+}
+
+/// The subsystem.
+#[derive(Clone, Debug)]
+pub struct Subsystem {
+    /// What it is.
+    pub model: Arc<Model>,
+    controllers: BTreeMap<u16, Controller>,
+    next: u16,
+    /// Placement identifiers that writes named and that there are not, oldest first.
+    events: VecDeque<u16>,
+    placement_events: bool,
+}
+
+impl Subsystem {
+    /// Without controllers.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        Self {
+            model: Arc::new(model),
+            controllers: BTreeMap::new(),
+            next: 1,
+            events: VecDeque::new(),
+            placement_events: false,
+        }
+    }
+
+    /// A controller.
+    #[must_use]
+    pub fn controller(&self, id: u16) -> Option<&Controller> {
+        self.controllers.get(&id)
+    }
+
+    /// A connection has ended. With its admin queue a controller ends.
+    pub fn left(&mut self, id: u16, queue: u16) {
+        if queue == 0 {
+            self.controllers.remove(&id);
+        } else if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.queues.retain(|&q| q != queue);
+        }
+    }
+
+    /// A write named a placement identifier that there is not.
+    pub fn invalid_placement(&mut self, identifier: u16) {
+        if self.placement_events {
+            if self.events.len() == MOST_EVENTS {
+                self.events.pop_front();
+            }
+            self.events.push_back(identifier);
+        }
+    }
+
+    /// Connect (Base Specification, section 6.3): the controller, or why not and dword 0 (the byte that
+    /// is wrong, with bit 16 set if it is one of the data).
+    ///
+    /// # Errors
+    /// Status and dword 0.
+    pub fn connect(&mut self, sqe: &Sqe, data: &[u8]) -> Result<u16, (Status, u32)> {
+        let wrong = |at: u32| (Status::CONNECT_PARAMETERS, at);
+        let in_data = |at: u32| wrong(at | 1 << 16);
+        if u16_at(&sqe.0, 40) != 0 {
+            return Err((Status::CONNECT_FORMAT, 0));
+        }
+        if data.len() < 1024 {
+            return Err((Status::SGL_LENGTH, 0));
+        }
+        let (queue, entries) = (u16_at(&sqe.0, 42), u16_at(&sqe.0, 44));
+        // 0's based; more than CAP.MQES says is an invalid size.
+        if entries == 0 || (queue > 0 && entries >= MOST_ENTRIES) {
+            return Err(wrong(44));
+        }
+        let id = u16_at(data, 16);
+        let name = text(&data[256..512]);
+        let host = text(&data[512..768]);
+        let discovery = name == DISCOVERY_NQN.as_bytes();
+        if !discovery && name != self.model.nqn.as_bytes() {
+            return Err(in_data(256));
+        }
+        if host.is_empty() {
+            return Err(in_data(512));
+        }
+        let host_id: [u8; 16] = data[..16].first_chunk().copied().unwrap_or_default();
+        if queue == 0 {
+            if id != 0xffff {
+                return Err(in_data(16));
+            }
+            if self.controllers.len() >= MOST_CONTROLLERS {
+                return Err((Status::CONNECT_BUSY, 0));
+            }
+            // 0 and FFF0h on mean something else.
+            while self.controllers.contains_key(&self.next) || !(1..0xfff0).contains(&self.next) {
+                self.next = self.next.wrapping_add(1);
+            }
+            let id = self.next;
+            self.next = self.next.wrapping_add(1);
+            let controller = Controller {
+                host_nqn: host.to_vec(),
+                host_id,
+                discovery,
+                configuration: 0,
+                shut: false,
+                keep_alive_ms: u32_at(&sqe.0, 48),
+                queues: vec![],
+                event_requests: 0,
+                async_events: 0,
+                write_cache: true,
+                behaviour: vec![0; 512],
+                streams_enabled: false,
+                streams_allocated: 0,
+            };
+            self.controllers.insert(id, controller);
+            return Ok(id);
+        }
+        let controller = self.controllers.get_mut(&id).ok_or_else(|| in_data(16))?;
+        if controller.discovery != discovery || controller.host_nqn != host || controller.host_id != host_id {
+            return Err(in_data(512));
+        }
+        if discovery || queue > MOST_QUEUES {
+            return Err(wrong(42));
+        }
+        if !controller.is_ready() || controller.queues.contains(&queue) {
+            return Err((Status::SEQUENCE, 0));
+        }
+        controller.queues.push(queue);
+        Ok(id)
+    }
+
+    /// Property Get and Set (Base Specification, sections 3.1.3 and 6.5, 6.6).
+    pub fn property(&mut self, id: u16, sqe: &Sqe) -> Answer {
+        let Some(controller) = self.controllers.get_mut(&id) else {
+            return Answer::status(Status::SEQUENCE);
+        };
+        let (wide, at) = (sqe.0[40] & 7 == 1, u32_at(&sqe.0, 44));
+        if sqe.fabrics_type() == op::PROPERTY_SET {
+            if at != 0x14 || wide {
+                return Answer::status(Status::INVALID_FIELD);
+            }
+            let value = u32_at(&sqe.0, 48);
+            let entries = (value >> 16 & 15, value >> 20 & 15);
+            // Command set NVM, pages of 4 KiB, entries of 64 and 16 bytes.
+            let enabled = value & 1 == 1;
+            if enabled && (value & 0x7f0 != 0 || (!controller.discovery && entries != (6, 4))) {
+                return Answer::status(Status::INVALID_FIELD);
+            }
+            if !enabled {
+                controller.event_requests = 0;
+                controller.shut = false;
+            }
+            controller.configuration = value;
+            controller.shut |= value >> 14 & 3 != 0;
+            return Answer::result(0);
+        }
+        let ready = controller.configuration & 1;
+        let value = match (at, wide) {
+            (0x00, true) => {
+                // Queues are contiguous, 20 s to get ready, the NVM command set.
+                u64::from(MOST_ENTRIES - 1) | 1 << 16 | 40 << 24 | 1 << 37
+            }
+            (0x08, false) => u64::from(identify::VERSION),
+            (0x14, false) => u64::from(controller.configuration),
+            (0x1c, false) => u64::from(ready | if controller.shut { 2 << 2 } else { 0 }),
+            _ => return Answer::status(Status::INVALID_FIELD),
+        };
+        Answer::Now(Status::OK, value, vec![])
+    }
+
+    /// An admin command that is not a fabrics command. `local` is where the host reached the drive.
+    pub fn admin(&mut self, id: u16, sqe: &Sqe, data: &[u8], local: &identify::Portal) -> Answer {
+        let model = self.model.clone();
+        let Some(controller) = self.controllers.get_mut(&id) else {
+            return Answer::status(Status::SEQUENCE);
+        };
+        // A host may keep a controller alive before it enables it.
+        if sqe.opcode() == op::KEEP_ALIVE {
+            return Answer::result(0);
+        }
+        if !controller.is_ready() {
+            return Answer::status(Status::SEQUENCE);
+        }
+        let discovery = controller.discovery;
+        match sqe.opcode() {
+            op::IDENTIFY => match identify::identify(&model, sqe, id, discovery) {
+                Ok(page) if sqe.sgl_length() as usize >= page.len() => Answer::Now(Status::OK, 0, page),
+                Ok(_) => Answer::status(Status::SGL_LENGTH),
+                Err(status) => Answer::status(status),
+            },
+            op::GET_LOG_PAGE => {
+                let look = match Look::log(sqe) {
+                    Ok(look) => look,
+                    Err(status) => return Answer::status(status),
+                };
+                if discovery {
+                    let page = identify::discovery_log(&model, local);
+                    return match look.page() {
+                        wire_log::DISCOVERY => Answer::Now(Status::OK, 0, look.cut(&page)),
+                        _ => Answer::status(Status::INVALID_LOG),
+                    };
+                }
+                if look.page() == wire_log::FDP_EVENTS {
+                    return match look.events(&model, self.events.make_contiguous()) {
+                        Ok(data) => Answer::Now(Status::OK, 0, data),
+                        Err(status) => Answer::status(status),
+                    };
+                }
+                Answer::Look(look)
+            }
+            op::ASYNC_EVENT if controller.event_requests >= MOST_EVENT_REQUESTS => {
+                Answer::status(Status::ASYNC_EVENT_LIMIT)
+            }
+            op::ASYNC_EVENT => {
+                controller.event_requests += 1;
+                Answer::Hold
+            }
+            op::SET_FEATURES => {
+                if feature::FDP_EVENTS == sqe.0[40] && model.handles > 0 {
+                    return self.set_events(sqe, data);
+                }
+                set_feature(controller, &model, sqe, data)
+            }
+            op::GET_FEATURES => match get_feature(controller, &model, sqe, self.placement_events) {
+                Ok((result, data)) if data.len() <= sqe.sgl_length() as usize => {
+                    Answer::Now(Status::OK, u64::from(result), data)
+                }
+                Ok(_) => Answer::status(Status::SGL_LENGTH),
+                Err(status) => Answer::status(status),
+            },
+            // Bit 0: it was not aborted. It may be complete before this answer arrives.
+            op::ABORT if !discovery => Answer::result(1),
+            op::DIRECTIVE_SEND if !discovery => directive_send(controller, &model, sqe),
+            op::DIRECTIVE_RECEIVE if !discovery => directive_receive(controller, &model, sqe),
+            // Queues are made by Connect, not by Create I/O Submission or Completion Queue (01h, 05h).
+            _ => Answer::status(Status::INVALID_OPCODE),
+        }
+    }
+
+    /// FDP Events (feature 1Eh): which events are kept. There is one kind, invalid placement identifiers.
+    fn set_events(&mut self, sqe: &Sqe, data: &[u8]) -> Answer {
+        let kinds = (sqe.cdw(11) >> 16 & 0xff) as usize;
+        if sqe.cdw(11) & 0xffff >= u32::from(self.model.handles) || data.len() < kinds {
+            return Answer::status(Status::INVALID_FIELD);
+        }
+        if data[..kinds].iter().any(|&kind| kind != identify::EVENT_INVALID_PLACEMENT) {
+            return Answer::status(Status::INVALID_FIELD);
+        }
+        if kinds > 0 {
+            self.placement_events = sqe.cdw(12) & 1 == 1;
+        }
+        Answer::result(0)
+    }
+}
+
+use super::logs::page as wire_log;
+
+fn set_feature(controller: &mut Controller, model: &Model, sqe: &Sqe, data: &[u8]) -> Answer {
+    let (which, value) = (sqe.0[40], sqe.cdw(11));
+    if sqe.cdw(10) >> 31 == 1 {
+        return Answer::status(Status::NOT_SAVEABLE);
+    }
+    match which {
+        feature::KEEP_ALIVE => controller.keep_alive_ms = value,
+        feature::ASYNC_EVENTS => controller.async_events = value,
+        _ if controller.discovery => return Answer::status(Status::INVALID_FIELD),
+        feature::QUEUES => {
+            let (submission, completion) = (value & 0xffff, value >> 16);
+            if submission == 0xffff || completion == 0xffff {
+                return Answer::status(Status::INVALID_FIELD);
+            }
+            return Answer::result(queues());
+        }
+        feature::WRITE_CACHE => controller.write_cache = value & 1 == 1,
+        feature::HOST_BEHAVIOUR => {
+            if data.len() < 512 {
+                return Answer::status(Status::SGL_LENGTH);
+            }
+            controller.behaviour = data[..512].to_vec();
+        }
+        // The drive has one setting of these.
+        feature::ARBITRATION | feature::TEMPERATURE | feature::ERROR_RECOVERY | feature::ATOMICITY => {}
+        feature::POWER if value & 31 == 0 => {}
+        // Only without a namespace could it be changed.
+        feature::FDP if model.handles > 0 => return Answer::status(Status::SEQUENCE),
+        feature::FDP => return Answer::status(Status::NOT_CHANGEABLE),
+        _ => return Answer::status(Status::INVALID_FIELD),
+    }
+    Answer::result(0)
+}
+
+/// Number of queues, 0's based, for both kinds.
+fn queues() -> u32 {
+    let most = u32::from(MOST_QUEUES - 1);
+    most | most << 16
+}
+
+fn get_feature(
+    controller: &Controller,
+    model: &Model,
+    sqe: &Sqe,
+    placement_events: bool,
+) -> Result<(u32, Vec<u8>), Status> {
+    let none = |value| Ok((value, vec![]));
+    match sqe.0[40] {
+        feature::KEEP_ALIVE => none(controller.keep_alive_ms),
+        feature::ASYNC_EVENTS => none(controller.async_events),
+        _ if controller.discovery => Err(Status::INVALID_FIELD),
+        feature::QUEUES => none(queues()),
+        feature::WRITE_CACHE => none(u32::from(controller.write_cache)),
+        feature::HOST_BEHAVIOUR => Ok((0, controller.behaviour.clone())),
+        feature::HOST_ID => Ok((0, controller.host_id.to_vec())),
+        // No burst limit; warning at 70 degrees Celsius, in Kelvin.
+        feature::ARBITRATION => none(7),
+        feature::TEMPERATURE => none(identify::WARM_KELVIN.into()),
+        feature::POWER | feature::ERROR_RECOVERY | feature::ATOMICITY => none(0),
+        feature::FDP if sqe.cdw(11) & 0xffff != u32::from(ONE) => Err(Status::INVALID_FIELD),
+        feature::FDP => none(u32::from(model.handles > 0)),
+        feature::FDP_EVENTS if sqe.cdw(11) & 0xffff < u32::from(model.handles) => {
+            let event = vec![identify::EVENT_INVALID_PLACEMENT, u8::from(placement_events)];
+            let wanted = sqe.cdw(11) >> 16 & 0xff;
+            Ok((1, if wanted > 0 { event } else { vec![] }))
+        }
+        _ => Err(Status::INVALID_FIELD),
+    }
+}
+
+const IDENTIFY: u32 = 0;
+const STREAMS: u32 = 1;
+
+fn directive_send(controller: &mut Controller, model: &Model, sqe: &Sqe) -> Answer {
+    let (operation, kind) = (sqe.cdw(11) & 0xff, sqe.cdw(11) >> 8 & 0xff);
+    match (kind, operation) {
+        // Enable: CDW12 says which directive, and whether.
+        (IDENTIFY, 1) if sqe.cdw(12) >> 8 & 0xff == STREAMS && model.streams > 0 => {
+            controller.streams_enabled = sqe.cdw(12) & 1 == 1;
+            controller.streams_allocated = 0;
+        }
+        (STREAMS, 1) if controller.streams_enabled => {}
+        (STREAMS, 2) if controller.streams_enabled => controller.streams_allocated = 0,
+        _ => return Answer::status(Status::INVALID_FIELD),
+    }
+    Answer::result(0)
+}
+
+fn directive_receive(controller: &mut Controller, model: &Model, sqe: &Sqe) -> Answer {
+    let (operation, kind) = (sqe.cdw(11) & 0xff, sqe.cdw(11) >> 8 & 0xff);
+    let asked = (u64::from(sqe.cdw(10)) + 1) * 4;
+    let bytes = asked.min(u64::from(sqe.sgl_length())) as usize;
+    let data = match (kind, operation) {
+        (IDENTIFY, 1) => {
+            let mut page = vec![0; 4096];
+            let placement = u8::from(model.handles > 0) << 2;
+            page[0] = 1 | u8::from(model.streams > 0) << 1 | placement;
+            page[32] = 1 | u8::from(controller.streams_enabled) << 1 | placement;
+            page
+        }
+        (STREAMS, 1) if controller.streams_enabled => {
+            let mut page = vec![0; 32];
+            let own = controller.streams_allocated;
+            put(&mut page, 0, &model.streams.to_le_bytes());
+            put(&mut page, 2, &(model.streams - own).to_le_bytes());
+            // Stream write size: a flash page, in logical blocks.
+            let page_blocks = model.shape.page_bytes / model.shape.sector_bytes;
+            put(&mut page, 16, &page_blocks.to_le_bytes());
+            put(&mut page, 22, &own.to_le_bytes());
+            page
+        }
+        // Streams of the drive have no end: none is reported as open.
+        (STREAMS, 2) if controller.streams_enabled => vec![0; 2],
+        (STREAMS, 3) if controller.streams_enabled => {
+            let wanted = (sqe.cdw(12) & 0xffff) as u16;
+            controller.streams_allocated = wanted.min(model.streams);
+            return Answer::result(u32::from(controller.streams_allocated));
+        }
+        _ => return Answer::status(Status::INVALID_FIELD),
+    };
+    let mut data = data;
+    data.resize(bytes.min(wire::MOST_DATA as usize), 0);
+    Answer::Now(Status::OK, 0, data)
+}
