@@ -209,6 +209,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         cell_bytes: 32_768,
         classes,
         demote: 0.0,
+        reads_anywhere: false,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let notes = vec![

@@ -282,6 +282,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         cell_bytes: 16_384,
         classes,
         demote: 1.0 - solved.hit,
+        reads_anywhere: false,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let mut notes = vec![

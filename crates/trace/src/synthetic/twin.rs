@@ -64,6 +64,8 @@ pub(super) struct Plan {
     /// Share of the partial rewrites that go to a cell of the last class instead (PAPA, Fig 7:
     /// partial updates of full pages).
     pub demote: f64,
+    /// Reads go anywhere that was written, not where most writes go.
+    pub reads_anywhere: bool,
     /// Mean time between requests, nanoseconds.
     pub mean_gap_ns: f64,
 }
@@ -248,6 +250,7 @@ pub(super) struct Twin {
     read_class: Alias,
     regions: Vec<Region>,
     demote: f64,
+    reads_anywhere: bool,
     full: Full,
     left: u64,
 }
@@ -340,6 +343,7 @@ impl Plan {
             read_class: alias(|c| c.read)?,
             regions,
             demote: self.demote,
+            reads_anywhere: self.reads_anywhere,
             full,
             left: requests,
         };
@@ -400,7 +404,11 @@ impl Twin {
         }
         let region = &mut self.regions[class];
         let bytes = region.read_bytes.sample(&mut self.stream);
-        let index = region.popular(&mut self.stream);
+        let index = if self.reads_anywhere {
+            self.stream.below(region.written.max(1))
+        } else {
+            region.popular(&mut self.stream)
+        };
         let index = fit(region, index, bytes, self.cell_bytes);
         let place = region.place(index, false, false, &mut self.stream);
         (region.cell(index), place, bytes)

@@ -43,8 +43,8 @@ const MEAN: [f64; 2] = [0.831, 0.972];
 const MSNFS: [f64; 2] = [0.335, 0.991];
 /// Assumed number of requests.
 const REQUESTS: u64 = 1_000_000;
-/// Share of writes that repeat an extent (assumed).
-const REPEAT: f64 = 0.75;
+/// Shares of small writes, and of writes of whole pages, that repeat an extent.
+const REPEAT: [f64; 2] = [0.9, 0.05];
 /// Assumed: 1000 requests a second.
 const MEAN_GAP_NS: f64 = 1e6;
 
@@ -88,10 +88,10 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         return Err(Error::Input(format!("{name} is not a trace of WAFLASH")));
     };
     let [at_8k, at_16k] = unaligned(name);
-    let class = |weight: f64, places: Places, bytes: Vec<(u32, f64)>| Class {
+    let class = |weight: f64, places: Places, bytes: Vec<(u32, f64)>, repeat: f64| Class {
         write: weight,
         read: weight,
-        repeat: REPEAT,
+        repeat,
         places,
         write_bytes: bytes.clone(),
         read_bytes: bytes,
@@ -105,18 +105,20 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         classes: vec![
             // Half of the unaligned start on a 4 KiB border, half (direct I/O, no file system) on an
             // odd sector.
-            class(at_8k / 2.0, Places::Either([4096, 0]), vec![(4096, 1.0)]),
+            class(at_8k / 2.0, Places::Either([4096, 0]), vec![(4096, 1.0)], REPEAT[0]),
             class(
                 at_8k / 2.0,
                 Places::Hashed { from: 512, step: 1024, count: 16 },
                 tilted(&small, row.small_bytes),
+                REPEAT[0],
             ),
             // Aligned at 8 KiB, not at 16 KiB.
-            class(at_16k - at_8k, Places::Either([8192, 0]), vec![(8192, 1.0)]),
+            class(at_16k - at_8k, Places::Either([8192, 0]), vec![(8192, 1.0)], REPEAT[1]),
             // Aligned at both.
-            class(1.0 - at_16k, Places::At(0), tilted(&[16_384, 32_768, 65_536], 24_576.0)),
+            class(1.0 - at_16k, Places::At(0), tilted(&[16_384, 32_768, 65_536], 24_576.0), REPEAT[1]),
         ],
         demote: 0.0,
+        reads_anywhere: true,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let mut notes =
