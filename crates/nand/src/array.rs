@@ -7,7 +7,7 @@ use prefetch_index::prefetch_index;
 
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
-use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn};
+use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn, Shape};
 
 /// Whether a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum BlockCondition {
 pub(crate) struct BlockState {
     /// Pages of each type programmed or on order.
     pub done: [u16; 4],
+    /// Their sum.
+    pub programmed: u16,
     pub erases: u32,
     pub first_seq: u64,
     /// Programs on order or running, oldest and newest.
@@ -42,7 +44,7 @@ pub(crate) struct BlockState {
 /// Pages, blocks and their contents.
 #[derive(Clone, Debug)]
 pub struct Array {
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: Shape,
     pub(crate) cell: Cell,
     pub(crate) oob: OobStore,
     /// Sequence number of each page, counted from its block's first.
@@ -67,6 +69,7 @@ impl Array {
     /// An erased array. `unit` bytes are kept for each sector: 0 for none, 8 for a stamp,
     /// `sector_bytes` for the data itself.
     pub fn new(geometry: Geometry, cell: Cell, unit: usize) -> Self {
+        let geometry = Shape::new(geometry);
         let pages = geometry.pages() as usize;
         let slots = geometry.block_slots();
         Self {
@@ -75,6 +78,7 @@ impl Array {
             blocks: vec![
                 BlockState {
                     done: [0; 4],
+                    programmed: 0,
                     erases: 0,
                     first_seq: 0,
                     chain_head: NONE,
@@ -100,7 +104,7 @@ impl Array {
 
     /// The shape.
     #[inline]
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &Shape {
         &self.geometry
     }
     /// The cells.
@@ -114,11 +118,7 @@ impl Array {
     }
     #[inline]
     pub(crate) fn index(&self, ppn: Ppn) -> usize {
-        let g = &self.geometry;
-        let block = g.block_of(ppn);
-        let number = (g.plane_of(block) as usize) * (g.blocks_per_plane as usize)
-            + (block.0 & ((1 << g.block_bits()) - 1)) as usize;
-        number * g.pages_per_block as usize + g.page_of(ppn) as usize
+        self.geometry.index(ppn)
     }
 
     /// What a page says of itself.
@@ -160,7 +160,7 @@ impl Array {
     /// Pages programmed (or on order) in `block`.
     #[inline]
     pub fn pages_programmed(&self, block: Block) -> u32 {
-        self.blocks[block.0 as usize].done.iter().map(|&n| u32::from(n)).sum()
+        u32::from(self.blocks[block.0 as usize].programmed)
     }
     /// How often `block` was erased.
     #[inline]
@@ -255,10 +255,11 @@ impl Array {
             state.done
         );
         let kind = self.cell.page_type(page);
-        if state.done == [0; 4] {
+        if state.programmed == 0 {
             state.first_seq = self.next_seq;
         }
         state.done[kind] += 1;
+        state.programmed += 1;
         let delta = self.next_seq - state.first_seq;
         self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
         self.next_seq += 1;
@@ -282,7 +283,8 @@ impl Array {
         if let Some(data) = self.data.get_mut(block.0 as usize) {
             *data = None;
         }
-        self.blocks[block.0 as usize].done = [0; 4];
+        let state = &mut self.blocks[block.0 as usize];
+        (state.done, state.programmed) = ([0; 4], 0);
         let first = self.geometry.ppn(block, 0).0;
         let pages = first..first + self.geometry.pages_per_block;
         clear(&mut self.notes, pages.clone());
@@ -299,7 +301,9 @@ impl Array {
         self.lost.remove(&ppn.0);
         let kind = self.page_type(ppn);
         let block = self.geometry.block_of(ppn);
-        self.blocks[block.0 as usize].done[kind] -= 1;
+        let state = &mut self.blocks[block.0 as usize];
+        state.done[kind] -= 1;
+        state.programmed -= 1;
     }
 
     /// The bytes kept for `n` sectors from sector `at` of `ppn`; empty if contents are not modelled.

@@ -82,12 +82,13 @@ impl Array {
         if page >= self.geometry.pages_per_block || !self.cell.may_program(&state.done, page) {
             return Err(not_flash);
         }
-        if state.done == [0; 4] {
+        if state.programmed == 0 {
             state.first_seq = seq;
         }
         let delta = seq.checked_sub(state.first_seq).and_then(|delta| u32::try_from(delta).ok());
         self.seq[index] = delta.ok_or(not_flash)?;
         state.done[kind] += 1;
+        state.programmed += 1;
         self.restore_seq(seq);
         match oob {
             Some(oob) => {

@@ -18,6 +18,7 @@ mod oob;
 mod op;
 mod power;
 mod schedule;
+mod shape;
 mod timing;
 
 pub use array::{Array, BlockCondition};
@@ -29,6 +30,7 @@ pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
 pub use power::Silicon;
 pub use schedule::{Counters, Nand, NandConfig};
+pub use shape::Shape;
 pub use timing::{Scheduler, Suspend, Timing, TimingError};
 
 /// Simulated time in nanoseconds since the device was powered on.

@@ -14,7 +14,7 @@ use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::{
     Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
-    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Silicon, Suspend, Time, Timing,
+    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -72,6 +72,30 @@ pub(crate) struct Die {
     busy_ns: u64,
 }
 
+/// Something that will happen: in one word, so that a comparison is one as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+impl Event {
+    /// `who` = a die, or a channel counted after the dies.
+    #[inline]
+    fn new(time: Time, who: u32, timer: u32) -> Self {
+        Self(u128::from(time) << 64 | u128::from(who) << 32 | u128::from(timer))
+    }
+    #[inline]
+    fn time(self) -> Time {
+        (self.0 >> 64) as Time
+    }
+    #[inline]
+    fn who(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    #[inline]
+    fn timer(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -114,7 +138,7 @@ pub struct Nand {
     free_edge: u32,
     pub(crate) dies: Vec<Die>,
     channels: Vec<Channel>,
-    heap: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    events: BinaryHeap<Reverse<Event>>,
     dirty: Vec<u32>,
     done: Vec<Done>,
     now: Time,
@@ -169,7 +193,7 @@ impl Nand {
             free: NONE,
             edges: Vec::new(),
             free_edge: NONE,
-            heap: BinaryHeap::new(),
+            events: BinaryHeap::new(),
             dirty: Vec::new(),
             done: Vec::new(),
             now: 0,
@@ -196,7 +220,7 @@ impl Nand {
     }
     /// The shape.
     #[inline]
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &Shape {
         self.array.geometry()
     }
     /// The durations.
@@ -512,7 +536,7 @@ impl Nand {
         self.order += 1;
         let lane = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
         let host_read = lane == 0;
-        let die_number = slot.plane / self.array.geometry.planes_per_die;
+        let die_number = self.array.geometry.die_of_plane(slot.plane);
         let die = &mut self.dies[die_number as usize];
         let list = &mut die.queue[lane];
         if list.head == NONE {
@@ -547,17 +571,19 @@ impl Nand {
     }
 
     fn pick_lane(&self, die: &Die) -> Option<usize> {
-        let order = |lane: usize| match die.queue[lane].head {
-            NONE => u64::MAX,
-            op => self.ops[op as usize].order,
-        };
-        let first = |lanes: &[usize]| {
-            lanes.iter().copied().filter(|&l| die.queue[l].head != NONE).min_by_key(|&l| order(l))
+        let first = |lanes: [usize; 2]| match lanes.map(|lane| die.queue[lane].head) {
+            [NONE, NONE] => None,
+            [_, NONE] => Some(lanes[0]),
+            [NONE, _] => Some(lanes[1]),
+            [a, b] => Some(lanes[usize::from(self.ops[a as usize].order > self.ops[b as usize].order)]),
         };
         match self.timing.scheduler {
-            Scheduler::Fifo => first(&[0, 1, 2, 3]),
-            Scheduler::ReadFirst => first(&[0, 2]).or_else(|| first(&[1, 3])),
-            Scheduler::HostOverGc => first(&[0, 1]).or_else(|| first(&[2, 3])),
+            Scheduler::Fifo => match (first([0, 1]), first([2, 3])) {
+                (Some(host), Some(background)) => first([host, background]),
+                (host, background) => host.or(background),
+            },
+            Scheduler::ReadFirst => first([0, 2]).or_else(|| first([1, 3])),
+            Scheduler::HostOverGc => first([0, 1]).or_else(|| first([2, 3])),
             Scheduler::Priority => (0..4).find(|&l| die.queue[l].head != NONE),
         }
     }
@@ -698,7 +724,7 @@ impl Nand {
         (die.array_start, die.array_end) = (start, start + duration);
         die.busy_ns += duration;
         die.timer = die.timer.wrapping_add(1);
-        self.heap.push(Reverse((die.array_end, die_number, die.timer)));
+        self.events.push(Reverse(Event::new(die.array_end, die_number, die.timer)));
     }
 
     fn want_channel(&mut self, die_number: u32, duration: u64) {
@@ -709,7 +735,7 @@ impl Nand {
                 return self.grant(number, die_number, duration);
             }
             // Nobody had to be told when this transfer is over; now somebody has.
-            self.heap.push(Reverse((channel.free_at, self.dies.len() as u32 + number, 0)));
+            self.events.push(Reverse(Event::new(channel.free_at, self.dies.len() as u32 + number, 0)));
         }
         channel.waiting.push_back((die_number, duration));
     }
@@ -733,7 +759,7 @@ impl Nand {
             self.start_array_at(die_number, free_at, self.array_time(op));
         }
         if waited_for || !at_once {
-            self.heap.push(Reverse((free_at, self.dies.len() as u32 + number, 0)));
+            self.events.push(Reverse(Event::new(free_at, self.dies.len() as u32 + number, 0)));
         }
     }
 
@@ -763,11 +789,11 @@ impl Nand {
     /// When the next thing happens, if anything is under way.
     #[inline]
     pub fn next_event(&mut self) -> Option<Time> {
-        while let Some(&Reverse((time, who, timer))) = self.heap.peek() {
-            if (who as usize) < self.dies.len() && self.dies[who as usize].timer != timer {
-                self.heap.pop();
+        while let Some(Reverse(event)) = self.events.peek() {
+            if self.dies.get(event.who() as usize).is_some_and(|die| die.timer != event.timer()) {
+                self.events.pop();
             } else {
-                return Some(time);
+                return Some(event.time());
             }
         }
         None
@@ -776,23 +802,29 @@ impl Nand {
     /// Moves time forward to `to`, at which nothing may have been left undone before.
     pub fn advance(&mut self, to: Time) {
         debug_assert!(to >= self.now, "time runs forward");
-        debug_assert!(self.heap.peek().is_none_or(|e| e.0.0 >= to || self.dies.len() as u32 > e.0.1));
+        debug_assert!(
+            self.events.peek().is_none_or(|e| e.0.time() >= to || self.dies.len() as u32 > e.0.who())
+        );
         self.now = to;
     }
 
-    /// Carries out the next event and moves what came to its end into `done`. [`Nand::settle`] afterwards.
+    /// Carries out the next event and puts what came to its end into `done`, which must be empty.
+    /// [`Nand::settle`] afterwards.
     pub fn step(&mut self, done: &mut Vec<Done>) {
         if self.next_event().is_none() {
             return;
         }
-        let Some(Reverse((time, who, _))) = self.heap.pop() else { return };
-        self.now = time;
+        let Some(Reverse(event)) = self.events.pop() else { return };
+        self.now = event.time();
+        let who = event.who();
+        debug_assert!(done.is_empty() && self.done.is_empty());
+        std::mem::swap(done, &mut self.done);
         if (who as usize) < self.dies.len() {
             self.array_done(who);
         } else {
             self.transfer_done(who - self.dies.len() as u32);
         }
-        done.append(&mut self.done);
+        std::mem::swap(done, &mut self.done);
     }
 
     fn transfer_done(&mut self, number: u32) {
@@ -866,7 +898,7 @@ impl Nand {
     fn finish(&mut self, op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
-        let die = slot.plane / self.array.geometry.planes_per_die;
+        let die = self.array.geometry.die_of_plane(slot.plane);
         let block = self.geometry().block_of(ppn);
         let mut failed = false;
         match kind {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use nandle_nand::{Block, Geometry, Ppn};
+use nandle_nand::{Block, Geometry, Ppn, Shape};
 use prefetch_index::prefetch_index;
 
 use crate::extra::Extra;
@@ -71,7 +71,7 @@ struct Plane {
 /// The state of all blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    geometry: Geometry,
+    geometry: Shape,
     info: Vec<Info>,
     /// Normal blocks of each plane, then (once there are any) blocks of objects of each plane.
     planes: Vec<Plane>,
@@ -125,7 +125,7 @@ impl Blocks {
             extra: None,
             by_wear,
             freed: 0,
-            geometry: geometry.clone(),
+            geometry: Shape::new(geometry.clone()),
         }
     }
 

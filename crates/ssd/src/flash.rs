@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use nandle_nand::{Array, Cause, Extent, Extents, Geometry, Nand, Oob, OpId, PageUse, Ppn};
+use nandle_nand::{Array, Cause, Extent, Extents, Nand, Oob, OpId, PageUse, Ppn, Shape};
 use nandle_random::Stream;
 use smallvec::SmallVec;
 
@@ -177,7 +177,7 @@ impl Flash {
     }
     /// The shape.
     #[inline]
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &Shape {
         self.nand.geometry()
     }
     /// The map.

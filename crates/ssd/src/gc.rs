@@ -46,6 +46,12 @@ pub(crate) struct Job {
 }
 
 impl Flash {
+    /// Whether [`Flash::collect`] has anything to look at.
+    #[inline]
+    pub(crate) fn wants_collection(&self) -> bool {
+        !self.gc_look.is_empty() || !self.blocks.emptied().is_empty() || self.streams.flashalloc().is_some()
+    }
+
     /// Looks after every plane in which something changed.
     pub(crate) fn collect(&mut self, mapping: &mut Mapping) {
         if !self.blocks.emptied().is_empty() {

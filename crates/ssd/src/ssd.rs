@@ -123,6 +123,25 @@ struct Request {
     noticed: bool,
 }
 
+impl Request {
+    const VACANT: Self = Self {
+        id: 0,
+        op: Op::Flush,
+        fua: false,
+        stream: 0,
+        status: Status::Ok,
+        lsn: 0,
+        sectors: 0,
+        cursor: 0,
+        short: 0,
+        remaining: 0,
+        data: Vec::new(),
+        unreadable: Vec::new(),
+        number: 0,
+        noticed: false,
+    };
+}
+
 /// A drive in time. Plain data: a clone goes its own way from here on.
 #[derive(Clone, Debug)]
 pub struct Ssd {
@@ -139,6 +158,8 @@ pub struct Ssd {
     flushes: VecDeque<(u32, u32)>,
     events: Vec<Done>,
     reads: SmallVec<[(nandle_nand::Ppn, OpId); 4]>,
+    /// Contents of the pages of a write that waited in the buffer in part.
+    pages: [Vec<u8>; 2],
     outstanding: u32,
     next_number: u64,
     /// Since when the front of the queue waits for free blocks, and for buffer room.
@@ -155,30 +176,32 @@ pub struct Ssd {
 }
 
 /// What a write into flash has for one logical page.
+#[derive(Clone, Copy)]
 struct Piece {
     lpn: u32,
     /// Sectors of the request.
     mask: u64,
     load: Option<OpId>,
-    /// Where they are in the request's data.
-    bytes: std::ops::Range<usize>,
-    /// With those that waited in the buffer: all of them, their contents, and how many were buffered.
+    /// Where they begin in the request's data.
+    from: usize,
+    /// With those that waited in the buffer: all of them, and how many were buffered.
     union: u64,
-    page: Vec<u8>,
     release: u32,
 }
 
 impl Piece {
     #[inline]
     fn new((lpn, mask): (u32, u64)) -> Self {
-        Self { lpn, mask, load: None, bytes: 0..0, union: mask, page: Vec::new(), release: 0 }
+        Self { lpn, mask, load: None, from: 0, union: mask, release: 0 }
     }
+    /// `page` = the page's contents, for what waited in the buffer; else they are in `data`.
     #[inline]
-    fn part<'a>(&'a self, data: &'a [u8]) -> Part<'a> {
+    fn part<'a>(&self, data: &'a [u8], page: &'a [u8], unit: usize) -> Part<'a> {
         let contents = if self.release > 0 {
-            Contents { bytes: &self.page, first: 0 }
+            Contents { bytes: page, first: 0 }
         } else {
-            Contents { bytes: &data[self.bytes.clone()], first: self.mask.trailing_zeros() }
+            let bytes = &data[self.from..self.from + self.mask.count_ones() as usize * unit];
+            Contents { bytes, first: self.mask.trailing_zeros() }
         };
         let &Self { lpn, union: mask, release, load, .. } = self;
         Part { lpn, mask, contents, release, load }
@@ -292,6 +315,7 @@ impl Ssd {
             flushes: VecDeque::new(),
             events: Vec::new(),
             reads: SmallVec::new(),
+            pages: [const { Vec::new() }; 2],
             outstanding: 0,
             next_number: 0,
             stalled: None,
@@ -446,32 +470,17 @@ impl Ssd {
         let number = self.next_number;
         self.next_number += 1;
         let status = self.refuse(command);
-        let request = Request {
-            id: command.id,
-            op: command.op,
-            fua: command.fua,
-            stream: command.stream,
-            status,
-            lsn: command.lsn,
-            sectors: command.sectors,
-            cursor: 0,
-            short: 0,
-            remaining: 1, // released when everything of it is placed
-            data: Vec::new(),
-            unreadable: Vec::new(),
-            number,
-            noticed: false,
-        };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.requests[slot as usize] = request;
-                slot
-            }
-            None => {
-                self.requests.push(request);
-                (self.requests.len() - 1) as u32
-            }
-        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(Request::VACANT);
+            (self.requests.len() - 1) as u32
+        });
+        // Field by field: a vacant slot's vectors are empty, and stay as they are.
+        let request = &mut self.requests[slot as usize];
+        (request.id, request.number) = (command.id, number);
+        (request.op, request.fua, request.stream) = (command.op, command.fua, command.stream);
+        (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
+        (request.status, request.noticed, request.short) = (status, false, 0);
+        request.remaining = 1; // released when everything of it is placed
         if status != Status::Ok {
             self.flash.stats.rejected += 1;
             self.release(slot);
@@ -495,8 +504,11 @@ impl Ssd {
     }
 
     /// Collects garbage; if that lets the queue go on, carries it on.
+    #[inline]
     fn attend(&mut self) {
-        self.flash.collect(&mut self.mapping);
+        if self.flash.wants_collection() {
+            self.flash.collect(&mut self.mapping);
+        }
         while std::mem::take(&mut self.flash.progress) && !self.queue.is_empty() {
             self.pump();
             self.flash.collect(&mut self.mapping);
@@ -790,58 +802,57 @@ impl Ssd {
 
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
-        let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
+        let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot as usize];
         let spp = u64::from(self.flash.spp);
-        let alone = lsn / spp == (lsn + sectors - 1) / spp;
-        while self.requests[slot as usize].cursor < sectors {
-            let cursor = self.requests[slot as usize].cursor;
-            let mut end = cursor;
+        let alone = lsn % spp + sectors <= spp;
+        let loads = matches!(self.flash.map, MapCache::OnDemand(_));
+        let unit = self.unit();
+        while cursor < sectors {
             // A run no larger than a page that straddles a border is placed as one.
             let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
-            let mut pieces: SmallVec<[Piece; 2]> = SmallVec::new();
-            pieces.push(Piece::new(self.part(lsn, sectors, cursor)));
+            let first = Piece::new(self.part(lsn, sectors, cursor));
+            let mut pieces = [first; 2];
             if straddles {
-                let first = u64::from(pieces[0].mask.count_ones());
-                pieces.push(Piece::new(self.part(lsn, sectors, cursor + first)));
+                let second = cursor + u64::from(first.mask.count_ones());
+                pieces[1] = Piece::new(self.part(lsn, sectors, second));
             }
-            if !self.pieces_fit(&pieces, stream, alone) {
+            let pieces = &mut pieces[..1 + usize::from(straddles)];
+            if !self.pieces_fit(pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
-            for piece in &mut pieces {
+            for piece in pieces.iter_mut() {
                 piece.load = self.flash.look_up(piece.lpn, piece.mask);
             }
             // Translation pages that had to go may have taken the room.
-            let loads = matches!(self.flash.map, MapCache::OnDemand(_));
-            if loads && !self.pieces_fit(&pieces, stream, alone) {
+            if loads && !self.pieces_fit(pieces, stream, alone) {
                 return Some(Blocked::Flash);
             }
-            let data = std::mem::take(&mut self.requests[slot as usize].data);
-            let unit = self.unit();
-            let mut from = cursor as usize * unit;
-            for piece in &mut pieces {
+            for (n, piece) in pieces.iter_mut().enumerate() {
                 self.count_part(piece.lpn, piece.mask);
-                let sectors = piece.mask.count_ones();
-                let bytes = &data[from..from + sectors as usize * unit];
-                (piece.bytes, piece.union) = (from..from + bytes.len(), piece.mask);
-                from += bytes.len();
-                end += u64::from(sectors);
-                let waiting = self.buffer.as_ref().and_then(|b| b.slot(piece.lpn));
-                if let (Some(buffer), Some(entry)) = (&mut self.buffer, waiting) {
+                piece.from = cursor as usize * unit;
+                cursor += u64::from(piece.mask.count_ones());
+                if let Some(buffer) = &mut self.buffer
+                    && let Some(entry) = buffer.slot(piece.lpn)
+                {
+                    let bytes = &self.requests[slot as usize].data[piece.from..cursor as usize * unit];
                     let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
                     buffer.merge_contents(entry, piece.mask, contents);
-                    piece.page = buffer.contents(entry).to_vec();
+                    self.pages[n].clear();
+                    self.pages[n].extend_from_slice(buffer.contents(entry));
                     let entry = buffer.take(entry);
                     (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
                 }
             }
-            let parts = [pieces[0].part(&data), pieces[pieces.len() - 1].part(&data)];
+            let data = &self.requests[slot as usize].data;
+            let last = pieces.len() - 1;
+            let parts =
+                [pieces[0].part(data, &self.pages[0], unit), pieces[last].part(data, &self.pages[last], unit)];
             let parts = &parts[..pieces.len()];
             let write = Write { parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
             let request = &mut self.requests[slot as usize];
-            request.data = data;
             request.remaining += programs;
-            request.cursor = end;
+            request.cursor = cursor;
         }
         None
     }
