@@ -571,19 +571,20 @@ impl Nand {
     }
 
     fn pick_lane(&self, die: &Die) -> Option<usize> {
-        let first = |lanes: [usize; 2]| match lanes.map(|lane| die.queue[lane].head) {
-            [NONE, NONE] => None,
-            [_, NONE] => Some(lanes[0]),
-            [NONE, _] => Some(lanes[1]),
-            [a, b] => Some(lanes[usize::from(self.ops[a as usize].order > self.ops[b as usize].order)]),
+        let first = |lanes: &[usize]| {
+            let (mut best, mut before) = (None, u64::MAX);
+            for &lane in lanes {
+                let head = die.queue[lane].head;
+                if head != NONE && self.ops[head as usize].order < before {
+                    (best, before) = (Some(lane), self.ops[head as usize].order);
+                }
+            }
+            best
         };
         match self.timing.scheduler {
-            Scheduler::Fifo => match (first([0, 1]), first([2, 3])) {
-                (Some(host), Some(background)) => first([host, background]),
-                (host, background) => host.or(background),
-            },
-            Scheduler::ReadFirst => first([0, 2]).or_else(|| first([1, 3])),
-            Scheduler::HostOverGc => first([0, 1]).or_else(|| first([2, 3])),
+            Scheduler::Fifo => first(&[0, 1, 2, 3]),
+            Scheduler::ReadFirst => first(&[0, 2]).or_else(|| first(&[1, 3])),
+            Scheduler::HostOverGc => first(&[0, 1]).or_else(|| first(&[2, 3])),
             Scheduler::Priority => (0..4).find(|&l| die.queue[l].head != NONE),
         }
     }

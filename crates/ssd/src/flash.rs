@@ -205,6 +205,16 @@ impl Flash {
     pub fn sectors_per_page(&self) -> u32 {
         self.spp
     }
+    /// The logical page of a sector, and the sector's place in it.
+    #[inline]
+    pub(crate) fn split(&self, lsn: u64) -> (u32, u64) {
+        let spp = u64::from(self.spp);
+        if self.spp.is_power_of_two() {
+            ((lsn >> self.spp.trailing_zeros()) as u32, lsn & (spp - 1))
+        } else {
+            ((lsn / spp) as u32, lsn % spp)
+        }
+    }
     /// The mask of a full page.
     #[inline]
     pub fn full_mask(&self) -> u64 {

@@ -166,7 +166,8 @@ impl Flash {
         let roles = [own, Role::Gc, Role::Host(0), Role::System];
         // Survivors keep the class that they were written with, whichever that is.
         let classes = [PageClass::SYSTEM, PageClass { full: false, alone: true }];
-        let fits = |&role: &Role| classes.into_iter().all(|class| self.room(plane, role, class) > 0);
+        let classes = &classes[..1 + usize::from(self.allocation.chooses_types())];
+        let fits = |&role: &Role| classes.iter().all(|&class| self.room(plane, role, class) > 0);
         let role = roles.into_iter().find(fits)?;
         self.streams.survivor_went(own, role);
         Some(role)

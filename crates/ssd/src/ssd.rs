@@ -453,12 +453,12 @@ impl Ssd {
     /// cache. Changes nothing but how long the next requests take to simulate.
     #[inline]
     pub fn prefetch_map(&self, lsn: u64) {
-        self.flash.fragments.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+        self.flash.fragments.prefetch(self.flash.split(lsn).0);
     }
     /// As [`Ssd::prefetch_map`], some requests later: now that the map's word is near, what it leads to.
     #[inline]
     pub fn prefetch_page(&self, lsn: u64) {
-        self.flash.prefetch((lsn / u64::from(self.flash.spp)) as u32);
+        self.flash.prefetch(self.flash.split(lsn).0);
     }
 
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
@@ -569,14 +569,15 @@ impl Ssd {
     }
 
     fn count(&mut self, command: &Command<'_>) {
+        let start = self.flash.split(command.lsn).1;
         let stats = &mut self.flash.stats;
         let spp = u64::from(self.flash.spp);
         let kind = command.op as usize;
         stats.requests[kind] += 1;
         stats.bytes[kind] += command.sectors * u64::from(self.flash.config.geometry.sector_bytes);
         if matches!(command.op, Op::Read | Op::Write) {
-            let (start, end) = (command.lsn % spp, (command.lsn + command.sectors) % spp);
-            stats.unaligned_writes += u64::from(command.op == Op::Write && (start != 0 || end != 0));
+            let aligned = start == 0 && (command.sectors == spp || command.sectors.is_multiple_of(spp));
+            stats.unaligned_writes += u64::from(command.op == Op::Write && !aligned);
             stats.across_page_requests += u64::from(command.sectors <= spp && start + command.sectors > spp);
         }
     }
@@ -584,11 +585,9 @@ impl Ssd {
     /// The part of a request that falls in the page of its sector `cursor`: page, mask.
     #[inline]
     fn part(&self, lsn: u64, sectors: u64, cursor: u64) -> (u32, u64) {
-        let spp = u64::from(self.flash.spp);
-        let from = lsn + cursor;
-        let (lpn, start) = (from / spp, from % spp);
-        let len = (spp - start).min(sectors - cursor);
-        (lpn as u32, run_mask(start as u32, len as u32))
+        let (lpn, start) = self.flash.split(lsn + cursor);
+        let len = (u64::from(self.flash.spp) - start).min(sectors - cursor);
+        (lpn, run_mask(start as u32, len as u32))
     }
 
     // ---- reads ------------------------------------------------------------------------------
@@ -804,7 +803,7 @@ impl Ssd {
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot as usize];
         let spp = u64::from(self.flash.spp);
-        let alone = lsn % spp + sectors <= spp;
+        let alone = self.flash.split(lsn).1 + sectors <= spp;
         let loads = matches!(self.flash.map, MapCache::OnDemand(_));
         let unit = self.unit();
         while cursor < sectors {
@@ -844,10 +843,16 @@ impl Ssd {
                 }
             }
             let data = &self.requests[slot as usize].data;
-            let last = pieces.len() - 1;
-            let parts =
-                [pieces[0].part(data, &self.pages[0], unit), pieces[last].part(data, &self.pages[last], unit)];
-            let parts = &parts[..pieces.len()];
+            let first = pieces[0].part(data, &self.pages[0], unit);
+            let second = pieces.get(1).map(|piece| piece.part(data, &self.pages[1], unit));
+            let (one, two);
+            let parts: &[Part<'_>] = if let Some(second) = second {
+                two = [first, second];
+                &two
+            } else {
+                one = [first];
+                &one
+            };
             let write = Write { parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
             let programs = self.mapping.place(&mut self.flash, &write);
             let request = &mut self.requests[slot as usize];
@@ -886,7 +891,7 @@ impl Ssd {
 
     /// Whether the first and the last page of a request go to the same blocks.
     fn same_blocks(&self, lsn: u64, sectors: u64, stream: u16) -> bool {
-        let page = |lsn: u64| (lsn / u64::from(self.flash.spp)) as u32;
+        let page = |lsn: u64| self.flash.split(lsn).0;
         self.flash.host_role(page(lsn), stream) == self.flash.host_role(page(lsn + sectors - 1), stream)
     }
 
