@@ -1,0 +1,181 @@
+//! Goal: queues and garbage collection behave as the theory of queues and of mean fields says.
+//! Method: open and closed queues of reads on dies, and steady write amplification under uniform
+//! writes, beside formulas and fixed points that know nothing of the model.
+
+use nandle_random::{Exponential, Stream};
+use nandle_ssd::victim::VictimKind;
+use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
+
+#[allow(dead_code)]
+#[path = "devices/mod.rs"]
+mod devices;
+#[allow(dead_code)]
+#[path = "devices/drive.rs"]
+mod drive;
+use drive::{closed, programs};
+
+/// `dies` dies of one plane, each on a channel of its own, 8 sectors a page.
+fn array(dies: u32) -> DeviceConfig {
+    let mut config = devices::base();
+    config.geometry.channels = dies;
+    config.geometry.chips_per_channel = 1;
+    config.geometry.planes_per_die = 1;
+    config.geometry.blocks_per_plane = 64;
+    config.geometry.pages_per_block = 64;
+    config.op_ratio = 1.0;
+    config.recovery.checkpoint_interval = 0;
+    config
+}
+
+/// A drive that is full, and its pages.
+fn filled(config: &DeviceConfig) -> (Ssd, u64) {
+    let mut ssd = Ssd::new(config, 0, 1).expect("a valid device");
+    let pages = u64::from(ssd.layout().logical_pages);
+    closed(&mut ssd, 64, pages, |n| (Op::Write, n * 8, 8));
+    (ssd, pages)
+}
+
+// ---- queues -----------------------------------------------------------------------------------
+
+/// Time of one read on an idle die.
+const SERVICE: f64 = 52_000.0;
+
+/// Mean latency of `requests` reads of random pages that come as a Poisson process.
+fn open_reads(dies: u32, load: f64, requests: u64) -> f64 {
+    let (mut ssd, pages) = filled(&array(dies));
+    let mut draw = Stream::new(3, "places");
+    let mut gaps = Stream::new(3, "gaps");
+    let gap = Exponential { mean: SERVICE / load / f64::from(dies) };
+    let start = ssd.now() as f64;
+    let (mut at, mut sum, mut count) = (start, 0.0, 0);
+    let mut arrivals = Vec::new();
+    let mut done = vec![];
+    for id in 0..requests {
+        at += gap.sample(&mut gaps);
+        ssd.advance(at as u64, &mut done);
+        let command = Command {
+            id,
+            op: Op::Read,
+            lsn: draw.below(pages) * 8,
+            sectors: 8,
+            fua: false,
+            stream: 0,
+            data: &[],
+        };
+        ssd.submit(at as u64, &command);
+        arrivals.push(at as u64);
+    }
+    while let Some(next) = ssd.next_event() {
+        ssd.advance(next, &mut done);
+    }
+    for completion in done {
+        sum += (completion.at - arrivals[completion.id as usize]) as f64;
+        count += 1;
+    }
+    assert_eq!(count, requests);
+    sum / count as f64
+}
+
+#[test]
+fn a_die_is_an_m_d_1_queue() {
+    // Pollaczek and Khinchine: the mean wait is load x service / (2 (1 - load)).
+    for dies in [1, 4] {
+        for load in [0.2, 0.5, 0.8] {
+            let mean = open_reads(dies, load, 400_000);
+            let theory = SERVICE * (1.0 + load / (2.0 * (1.0 - load)));
+            println!("M/D/1, {dies} dies, load {load}: {mean:.0} ns, theory {theory:.0}");
+            assert!((mean / theory - 1.0).abs() < 0.02, "{dies} dies, load {load}: {mean} against {theory}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_network_lies_between_its_bounds() {
+    // `jobs` requests go round `dies` dies at random. With exponential service the network has a product
+    // form and its throughput is jobs / (jobs + dies - 1) of all dies'; constant service waits less, but
+    // never does better than the smaller of jobs and dies at a time.
+    for (dies, jobs) in [(4, 1), (4, 4), (8, 8), (8, 32), (16, 256)] {
+        let (mut ssd, pages) = filled(&array(dies));
+        let mut draw = Stream::new(5, "places");
+        let requests = 200_000;
+        let (took, _) = closed(&mut ssd, jobs, requests, |_| (Op::Read, draw.below(pages) * 8, 8));
+        let busy = requests as f64 * SERVICE / took as f64;
+        let most = f64::from(jobs.min(dies));
+        let exponential = f64::from(dies) * f64::from(jobs) / f64::from(jobs + dies - 1);
+        println!("closed, {jobs} requests, {dies} dies: {busy:.3} busy, bounds {exponential:.3} and {most}");
+        assert!(busy > exponential * 0.995 && busy < most * 1.005, "{dies} dies, {jobs} requests: {busy}");
+    }
+}
+
+// ---- mean fields ------------------------------------------------------------------------------
+
+/// Write amplification of collection with `d` choices of blocks of `pages` pages under uniform writes,
+/// `used` logical pages a physical page: the fixed point of the mean field (Van Houdt, SIGMETRICS 2013).
+fn mean_field(pages: usize, d: i32, used: f64) -> f64 {
+    // Share of the blocks with so many valid pages; at first all are as full as the average.
+    let mut share = vec![0.0; pages + 1];
+    share[(pages as f64 * used).round() as usize] = 1.0;
+    loop {
+        // The victim has n valid pages if all d have at least n, and not all more.
+        let mut victim = vec![0.0; pages + 1];
+        let mut above = 0.0_f64;
+        for n in (0..=pages).rev() {
+            victim[n] = (above + share[n]).powi(d) - above.powi(d);
+            above += share[n];
+        }
+        let copies: f64 = victim.iter().enumerate().map(|(n, p)| p * n as f64).sum();
+        let new = pages as f64 - copies;
+        // Each host write invalidates a page: which, is left to chance.
+        let rate = new / (used * pages as f64);
+        let step = 0.5 / (pages as f64 * rate + 1.0);
+        let fades = |n: usize| share.get(n).map_or(0.0, |s| s * n as f64 * rate);
+        let change: Vec<f64> = (0..=pages)
+            .map(|n| fades(n + 1) - fades(n) - victim[n] + f64::from(u8::from(n == pages)))
+            .collect();
+        share.iter_mut().zip(&change).for_each(|(s, c)| *s += step * c);
+        if change.iter().map(|c| c.abs()).sum::<f64>() < 1e-7 {
+            return pages as f64 / new;
+        }
+    }
+}
+
+/// Steady write amplification of one plane, and its logical pages a physical page (blocks that are free
+/// or open aside).
+fn measured(pages: u32, d: u32, rho: f64) -> (f64, f64) {
+    let blocks = 1000;
+    let mut config = array(1);
+    config.geometry.blocks_per_plane = blocks;
+    config.geometry.pages_per_block = pages;
+    config.gc.victim = VictimKind::DChoices;
+    config.gc.d = d;
+    config.gc.copies_in_flight = 1;
+    let raw = f64::from((blocks - 2) * pages);
+    config.op_ratio = f64::from(blocks * pages) / (raw / (1.0 + rho)) - 1.0;
+    let (mut ssd, logical) = filled(&config);
+    let mut draw = Stream::new(11, "uniform");
+    let mut next = move |_| (Op::Write, draw.below(logical) * 8, 8);
+    closed(&mut ssd, 1, logical * 4, &mut next);
+    let before = programs(&ssd);
+    closed(&mut ssd, 1, logical * 2, &mut next);
+    ((programs(&ssd) - before) as f64 / (logical * 2) as f64, logical as f64 / raw)
+}
+
+#[test]
+fn d_choices_follow_the_mean_field() {
+    // With two choices and small blocks both are often fully valid, and the drive takes a better one.
+    for (pages, d, rho) in [
+        (64, 2, 0.3),
+        (64, 3, 0.15),
+        (128, 2, 0.3),
+        (32, 4, 0.15),
+        (16, 10, 0.15),
+        (64, 10, 0.07),
+        (64, 10, 0.3),
+        (8, 10, 0.15),
+    ] {
+        let (waf, used) = measured(pages, d, rho);
+        let theory = mean_field(pages as usize, d as i32, used);
+        println!("{d} choices, {pages} pages, rho {rho}: waf {waf:.3}, mean field {theory:.3}");
+        assert!((waf / theory - 1.0).abs() < 0.015, "{d} choices, {pages} pages: {waf:.3}, {theory:.3}");
+    }
+}
