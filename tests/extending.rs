@@ -12,6 +12,9 @@ use nandle_ssd::{Advisor, DeviceConfig, Ssd};
 
 #[allow(dead_code)]
 mod devices;
+#[path = "devices/torture.rs"]
+#[allow(dead_code)]
+mod torture;
 
 #[path = "../examples/extending/buffer.rs"]
 mod buffer;
@@ -37,13 +40,13 @@ fn policies() -> [(&'static str, Arc<dyn Advisor>); 5] {
 }
 
 /// Random traffic against the oracle, with two power cuts; the digest.
-fn torture(config: &DeviceConfig, advisors: &[Arc<dyn Advisor>]) -> u64 {
+fn trouble(config: &DeviceConfig, advisors: &[Arc<dyn Advisor>]) -> u64 {
     let mut ssd = Ssd::new(config, UNIT, 7).expect("a valid device");
     advisors.iter().for_each(|advisor| ssd.consult(Arc::clone(advisor)));
     let sectors = ssd.layout().logical_sectors;
     let (mut oracle, mut draw) = (Oracle::new(sectors), Stream::new(7, "extending"));
     for round in 0..3 {
-        devices::torture::torture(&mut ssd, &mut oracle, &mut draw, 3_000, round * 1_000_000);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 3_000, round * 1_000_000);
         if round < 2 {
             ssd = ssd.power_cycle(7).expect("a valid device");
             let (contents, gone) = ssd.contents(0, sectors);
@@ -65,9 +68,9 @@ fn each_policy_harms_nothing_on_any_drive() {
             config.streams.count = 2;
             config.op_ratio = config.op_ratio.max(1.2);
         }
-        let own = torture(&config, &[]);
+        let own = trouble(&config, &[]);
         for ((kind, policy), changed) in policies().into_iter().zip(&mut changed) {
-            let digest = torture(&config, &[policy]);
+            let digest = trouble(&config, &[policy]);
             *changed += u32::from(digest != own);
             let no_choice = match kind {
                 "buffer" => config.buffer.bytes == 0,
@@ -78,7 +81,7 @@ fn each_policy_harms_nothing_on_any_drive() {
             };
             assert!(!no_choice || digest == own, "{kind} on {name}: changed what it has no say in");
         }
-        torture(&config, &policies().map(|(_, policy)| policy));
+        trouble(&config, &policies().map(|(_, policy)| policy));
     }
     assert!(changed.iter().all(|&drives| drives > 2), "drives that did something else: {changed:?}");
 }
@@ -106,7 +109,7 @@ impl Advisor for Nonsense {
 #[test]
 fn nonsense_harms_nothing() {
     for (_, config) in devices::small_devices() {
-        torture(&config, &[Arc::new(Nonsense)]);
+        trouble(&config, &[Arc::new(Nonsense)]);
     }
 }
 

@@ -51,6 +51,9 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         jobs.len(),
         if jobs.len() < total { format!(" of {total}") } else { String::new() },
     );
+    if done + kept > 0 {
+        let _ = writeln!(text, "report: {}", super::report::joint(grid.output())?.display());
+    }
     if failed + left == 0 {
         let _ =
             writeln!(text, "`nandle gather {0}` puts the results into one table", grid.output().display());

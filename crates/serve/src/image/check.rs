@@ -15,7 +15,6 @@
 //! for a torn page and show older data in its place, or none.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nandle_lab::config::{self, Drive};
@@ -154,13 +153,14 @@ impl Check {
 pub fn check(path: &Path) -> Result<Check, Error> {
     let no = |what: String| Error::input(format!("{}: {what}", path.display()));
     let file = File::open(path).map_err(|e| no(format!("{e}; expected an image that nandle made")))?;
-    let Some(Header { config, seed, logical_bytes }) = header(path)? else {
+    let Some(Header { config, seed, logical_bytes, version }) = header(path)? else {
         return Err(no("nothing in it yet; expected an image that nandle made".into()));
     };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         .map_err(|_| no("in use by another process; expected an image that is free".into()))?;
     let drive = config::check(config).map_err(|e| no(format!("the device in the header: {e}")))?;
-    let image = Image::around(file, path, &drive.config.geometry);
+    let mut image = Image::around(file, path, &drive.config.geometry);
+    image.version = version;
     let bytes = image.file.metadata().map_err(|e| image.fail(e))?.len();
     let mut check = Check {
         device: drive.config.name.clone(),
