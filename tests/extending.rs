@@ -66,7 +66,7 @@ fn each_policy_harms_nothing_on_any_drive() {
         if config.scheme.streams == StreamsKind::ByTime && config.geometry.blocks_per_plane >= 24 {
             config.scheme.streams = StreamsKind::MultiStream;
             config.streams.count = 2;
-            config.op_ratio = config.op_ratio.max(1.2);
+            config.op_ratio = config.op_ratio.max(1.6);
         }
         let own = trouble(&config, &[]);
         for ((kind, policy), changed) in policies().into_iter().zip(&mut changed) {
@@ -115,23 +115,34 @@ fn nonsense_harms_nothing() {
 
 #[test]
 fn each_policy_does_what_it_is_there_for() {
+    let page = page();
+    let mut useless = vec![];
     for trial in trials::all() {
-        let (what, figure) = trial.figure;
-        let run = |with| trial.run(with, 60_000).expect("a drive of its kind");
+        let figure = trial.figure.1;
+        let run = |with| trial.run(with).expect("a drive of its kind");
         let (own, new) = (run(false), run(true));
         for summary in [&own, &new] {
-            assert!(summary.integrity.checked_sectors > 0 && summary.integrity.mismatches == 0);
+            assert_eq!(summary.integrity.mismatches, 0, "{}", trial.name);
         }
-        println!("{}: {what} {:.3} -> {:.3}", trial.name, figure(&own), figure(&new));
-        assert!(figure(&new) < 0.97 * figure(&own), "{}: {what}", trial.name);
+        let line = trial.line(&own, &new);
+        println!("{line}");
+        assert!(page.contains(&line), "docs/extending.md has other figures");
+        if figure(&new) > 0.97 * figure(&own) {
+            useless.push(trial.name);
+        }
         assert!(new.scheme.ends_with(trial.name), "the report says {}", new.scheme);
     }
+    assert!(useless.is_empty(), "{useless:?} change nothing");
+}
+
+fn page() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/extending.md")).expect("the page")
 }
 
 #[test]
 fn the_page_shows_the_files() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/extending.md")).expect("the page");
+    let page = page();
     let blocks: Vec<&str> =
         page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     for (kind, _) in policies() {

@@ -38,13 +38,21 @@ fn faults(found: &serde_json::Value) -> Vec<String> {
 /// An image that a killed server left, after enough writes that blocks were collected and erased.
 fn image(dir: &Path, more: &[&str], power_cut: bool) -> PathBuf {
     let mut args = SMALL.to_vec();
-    args.extend(["--image", "flash.img", "--timing", "off"]);
+    args.extend(["--image", "flash.img"]);
     args.extend(more);
-    if power_cut {
-        args.extend(["--power-cut-after", "3000"]);
+    // In real time there is always something under way.
+    args.extend(if power_cut { ["--power-cut-after", "1500"] } else { ["--timing", "off"] });
+    let mut server = Served::start(dir, &args);
+    if args.contains(&"--nvme-tcp") {
+        let at = server.nvme().to_string();
+        let out = Command::new(env!("CARGO_BIN_EXE_nandle"))
+            .args(["flashalloc", "--to", &at, "0:256"])
+            .output()
+            .expect("nandle");
+        assert!(out.status.success(), "{out:?}");
     }
-    let server = Served::start(dir, &args);
     let mut client = server.client();
+    client.flush();
     let size = client.bytes;
     let mut at = 12_345_u64;
     for n in 0..4_000_u64 {
@@ -53,7 +61,8 @@ fn image(dir: &Path, more: &[&str], power_cut: bool) -> PathBuf {
         let offset = (at >> 16) % ((size - length) / 4096) * 4096;
         let data: Vec<u8> = (0..length).map(|byte| (byte * 7 + n * 13 + offset) as u8 | 1).collect();
         let sent = client.send(command::WRITE, 0, offset, length as u32, &data);
-        if sent.and_then(|_| client.receive()).is_err() {
+        let due = client.under_way() > if power_cut { 6 } else { 0 };
+        if sent.is_err() || due && client.receive().is_err() {
             assert!(power_cut, "the server is gone");
             break;
         }
@@ -116,11 +125,12 @@ fn what_a_crash_leaves_is_clean() {
 #[test]
 fn torn_pages_areas_and_objects_are_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let args = ["--scheme", "across+flashalloc", "--set", "op_ratio=2.5"];
+    let args = ["--scheme", "across+flashalloc", "--set", "op_ratio=2.5", "--nvme-tcp", "127.0.0.1:0"];
     let image = image(dir.path(), &args, true);
     let found = json(&image, 0);
     assert!(found["file"]["pages_torn"].as_u64() > Some(0), "{found}");
     assert!(found["drive"]["areas"].as_u64() > Some(0), "{found}");
+    assert_eq!(found["drive"]["objects"].as_u64(), Some(1), "{found}");
     assert_eq!(found["recovery"]["pages_since_checkpoint"].is_null(), found["file"]["pages_checkpoint"] == 0);
 }
 
@@ -132,9 +142,12 @@ fn planted_damage_is_found() {
     let pages = pages(&sound, SLOT);
     assert!(pages.len() > 300, "{} pages", pages.len());
     let newest = pages.iter().map(|page| page.2).max().expect("a page");
-    // An old page of data with a younger one behind it.
+    // An old page of data in the middle of a block, with a younger one behind it.
+    let first = (65_536 + 160 * 32_usize).next_multiple_of(4096);
     let old = |pair: &&[(usize, u8, u64)]| {
-        pair[0].1 == 1 && pair[0].2 < newest / 2 && pair[1].0 == pair[0].0 + SLOT && pair[1].2 == pair[0].2 + 1
+        let middle = (5..15).contains(&((pair[0].0 - first) / SLOT % 24));
+        let before = pair[1].0 == pair[0].0 + SLOT && pair[1].2 > pair[0].2;
+        pair[0].1 == 1 && pair[0].2 < newest / 2 && middle && before
     };
     let data = pages.windows(2).find(old).expect("a data page")[0].0;
     let copy = dir.path().join("copy.img");

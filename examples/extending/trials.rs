@@ -35,7 +35,7 @@ pub fn all() -> Vec<Trial> {
             name: "Fullest",
             scheme: "lru+page",
             sets: &[],
-            workload: "filebench-randomwrite",
+            workload: "tpcc",
             figure: ("read-modify-writes", |s| s.rmw.count as f64),
             policy: Arc::new(buffer::Fullest),
         },
@@ -59,16 +59,16 @@ pub fn all() -> Vec<Trial> {
             name: "HotAndCold",
             scheme: "multi-stream(2)",
             sets: &["buffer.bytes=0"],
-            workload: "kv-cache",
-            figure: ("WAF", |s| s.waf.unwrap_or(f64::NAN)),
+            workload: "hm",
+            figure: ("pages that collection moved", |s| s.flash.programs.gc as f64),
             policy: Arc::new(stream::HotAndCold),
         },
         Trial {
             name: "Halves",
             scheme: "multi-version",
             sets: &["scheme.multi_version.table_share=1"],
-            workload: "random-write",
-            figure: ("reads of read-modify-writes", |s| s.flash.reads.rmw as f64),
+            workload: "fin",
+            figure: ("WAF", |s| s.waf.unwrap_or(f64::NAN)),
             policy: Arc::new(mapping::Halves),
         },
     ]
@@ -79,7 +79,7 @@ impl Trial {
     ///
     /// # Errors
     /// If the drive cannot be made.
-    pub fn run(&self, with: bool, requests: u64) -> Result<Summary, Error> {
+    pub fn run(&self, with: bool) -> Result<Summary, Error> {
         // A small drive: it is full and collects within a second.
         let small = ["geometry.blocks_per_plane=32", "op_ratio=0.3"];
         let sets: Vec<String> = small.iter().chain(self.sets).map(|set| (*set).to_owned()).collect();
@@ -87,7 +87,7 @@ impl Trial {
         let asked = Asked {
             workload: self.workload.into(),
             seed: 1,
-            requests: Some(requests),
+            requests: Some(100_000),
             ..Asked::default()
         };
         let run = Run {
@@ -102,5 +102,19 @@ impl Trial {
         };
         let policy = with.then(|| (self.name.to_owned(), Arc::clone(&self.policy))); // the one line
         Ok(run.go_advised(policy, None, &AtomicBool::new(false), &mut |_| {})?.summary)
+    }
+
+    /// The figure without the policy and with it.
+    pub fn line(&self, without: &Summary, with: &Summary) -> String {
+        let (name, figure) = self.figure;
+        let short = |value: f64| if value < 100.0 { format!("{value:.3}") } else { format!("{value:.0}") };
+        format!(
+            "{:<12}{:<18}{:<10}{name:<30}{:>9}{:>9}",
+            self.name,
+            self.scheme,
+            self.workload,
+            short(figure(without)),
+            short(figure(with))
+        )
     }
 }

@@ -108,9 +108,12 @@ impl Flash {
         answers.find(|slots| !slots.is_empty()).unwrap_or_default()
     }
 
-    /// The stream that an advisor names for a write.
+    /// The stream that an advisor names for a write, where writes have one.
     #[inline]
     pub(crate) fn advised_stream(&self, lsn: u64, sectors: u64, hint: u16) -> Option<u16> {
+        if self.advisors.is_empty() || !self.streams.has_several() {
+            return None;
+        }
         self.advisors.iter().find_map(|advisor| advisor.stream(self, lsn, sectors, hint))
     }
 
