@@ -43,20 +43,25 @@ fn image(dir: &Path, more: &[&str], power_cut: bool) -> PathBuf {
     // In real time there is always something under way.
     args.extend(if power_cut { ["--power-cut-after", "1500"] } else { ["--timing", "off"] });
     let mut server = Served::start(dir, &args);
-    if args.contains(&"--nvme-tcp") {
-        let at = server.nvme().to_string();
-        let out = Command::new(env!("CARGO_BIN_EXE_nandle"))
-            .args(["flashalloc", "--to", &at, "0:256"])
-            .output()
-            .expect("nandle");
-        assert!(out.status.success(), "{out:?}");
-    }
+    let nvme = args.contains(&"--nvme-tcp").then(|| server.nvme().to_string());
     let mut client = server.client();
-    client.flush();
     let size = client.bytes;
     let mut at = 12_345_u64;
     for n in 0..4_000_u64 {
         at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if n == 1_400
+            && let Some(at) = &nvme
+        {
+            let out = Command::new(env!("CARGO_BIN_EXE_nandle"))
+                .args(["flashalloc", "--to", at, "2000:64"])
+                .output()
+                .expect("nandle");
+            assert!(out.status.success(), "{out:?}");
+            while client.under_way() > 0 {
+                client.receive().expect("an answer");
+            }
+            client.flush();
+        }
         let length = 4096 * (1 + (at >> 40) % 6);
         let offset = (at >> 16) % ((size - length) / 4096) * 4096;
         let data: Vec<u8> = (0..length).map(|byte| (byte * 7 + n * 13 + offset) as u8 | 1).collect();

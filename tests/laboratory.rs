@@ -327,7 +327,7 @@ fn interrupted(dir: &Path, args: &[&str], ready: impl Fn() -> bool) -> (Option<i
 #[cfg(unix)]
 fn an_interrupted_comparison_reports_what_is_done() {
     let dir = temp();
-    let args = "compare --device gc20 --schemes page,fifo,multi-version,across -w random-write --requests 400000 -j 1 -o out";
+    let args = "compare --device gc20 --schemes page,multi-version,across,cost-benefit -w random-write --requests 400000 -j 1 -o out";
     let args: Vec<&str> = args.split(' ').collect();
     let directories = || {
         let entries = std::fs::read_dir(dir.path().join("out"));

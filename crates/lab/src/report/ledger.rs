@@ -93,7 +93,8 @@ fn heat(page: &mut Page, table: &Table) {
     let mut csv = Csv::new(table.columns.iter().map(String::as_str));
     // Sums of schemes may break behind a plus, where there is no room for them.
     let name = |text: &str| escape(text).replace('+', "+<wbr>");
-    let heads: String = table.columns.iter().map(|c| format!("<th>{}</th>", escape(c))).collect();
+    let head = |text: &String| format!("<th>{}</th>", escape(text).replace(':', ":<wbr>"));
+    let heads: String = table.columns.iter().map(head).collect();
     let mut rows = String::new();
     // The run that its column is relative to: the first with 1.
     let own = |column: usize| {
@@ -199,11 +200,11 @@ pub fn render(ledger: &Ledger) -> String {
         &csv,
     );
     for table in &ledger.tables {
-        page.heading(&table.title);
         if table.ratios {
             heat(&mut page, table);
             continue;
         }
+        page.heading(&table.title);
         let heads: String = table.columns.iter().map(|c| format!("<th>{}</th>", escape(c))).collect();
         let rows: String = table
             .rows

@@ -299,8 +299,10 @@ fn look_at_pages(
             // The system writes 4 KiB at a time: what a kill cuts off ends at such a border.
             let end = PAGE_HEAD + g.page_bytes as usize;
             let ends = slot.iter().rposition(|&byte| byte != 0).map_or(0, |n| n + 1).next_multiple_of(4096);
-            let what = describe(&read, &slot, g.page_bytes as usize, g.sectors_per_page());
-            found.push((read.seq, Bad { ppn, cut_off: ends < end, what }));
+            let byte = flipped(record_of(&read, &slot, g.page_bytes as usize));
+            let what = describe(&read, byte, g.sectors_per_page());
+            // Nobody is cut off in such a way that one byte would make it whole.
+            found.push((read.seq, Bad { ppn, cut_off: ends < end && byte.is_none(), what }));
         }
     }
     for (seq, mut this) in found {
@@ -310,18 +312,22 @@ fn look_at_pages(
     Ok(sound_pages)
 }
 
-/// What is wrong with a page record, and what it held.
-fn describe(read: &PageRecord, slot: &[u8], page_bytes: usize, spp: u32) -> String {
-    // A head that makes no sense tells no length: the record is as long as that of a page of data.
+/// The record in a slot, as long as it was meant to be.
+fn record_of<'a>(read: &PageRecord, slot: &'a [u8], page_bytes: usize) -> &'a [u8] {
     let length = if read.kind.is_data() {
         page_bytes
     } else if read.kind == PageUse::Torn {
+        // A head that makes no sense may still have the length.
         u32::from_le_bytes([slot[12], slot[13], slot[14], slot[15]]) as usize
     } else {
         read.length
     };
-    let record = &slot[..(PAGE_HEAD + length).min(slot.len())];
-    let mut what = match flipped(record) {
+    &slot[..PAGE_HEAD.saturating_add(length).min(slot.len())]
+}
+
+/// What is wrong with a page record, in which byte if that is known, and what it held.
+fn describe(read: &PageRecord, byte: Option<usize>, spp: u32) -> String {
+    let mut what = match byte {
         Some(at) if at < PAGE_HEAD => format!("byte {at} of its out-of-band area is wrong"),
         Some(at) => format!("byte {} of its contents is wrong", at - PAGE_HEAD),
         None if read.kind == PageUse::Torn => "its out-of-band area makes no sense".into(),
