@@ -16,8 +16,12 @@ const PAGE_HEAD: usize = 1024;
 
 fn fsck(image: &Path, more: &[&str]) -> Output {
     let before = fs::read(image).expect("the image");
-    let out =
-        Command::new(env!("CARGO_BIN_EXE_nandle")).arg("fsck").args(more).arg(image).output().expect("nandle");
+    let out = Command::new(env!("CARGO_BIN_EXE_nandle"))
+        .arg("fsck")
+        .args(more)
+        .arg(image)
+        .output()
+        .expect("nandle");
     assert!(before == fs::read(image).expect("the image"), "fsck changed the image");
     assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{out:?}");
     out
@@ -195,7 +199,8 @@ fn planted_damage_is_found() {
     let found = damaged(&["truncated", &format!("{} bytes", data + SLOT), "page records are cut off"]);
     assert_eq!(found["file"]["bytes"].as_u64(), Some((data + SLOT) as u64));
     // The record of a block: damaged, and gone.
-    let record = (65_536..).step_by(32).take(160).find(|&at| sound[at..].starts_with(b"blck")).expect("a record");
+    let record =
+        (65_536..).step_by(32).take(160).find(|&at| sound[at..].starts_with(b"blck")).expect("a record");
     plant(&|bytes| bytes[record + 12] ^= 2);
     damaged(&["its record is damaged", &format!("byte {record} of"), "erase it"]);
     plant(&|bytes| bytes[record..record + 32].fill(0));

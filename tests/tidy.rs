@@ -117,7 +117,8 @@ fn anchors(page: &str) -> Vec<String> {
 #[test]
 fn links_lead_somewhere() {
     const REPOSITORY: &str = "https://github.com/nandle/nandle/blob/main/";
-    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/trace/README.md", "python/README.md"];
+    let documents =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/trace/README.md", "python/README.md"];
     let mut pages: Vec<PathBuf> = documents.iter().map(|name| root().join(name)).collect();
     for folder in ["docs", "docs/schemes", "docs/reproduction"] {
         let entries = std::fs::read_dir(root().join(folder)).expect("readable").flatten();
@@ -128,7 +129,8 @@ fn links_lead_somewhere() {
         let text = std::fs::read_to_string(page).expect("readable");
         // Code shows brackets too.
         let prose = text.split("```").step_by(2);
-        let targets = prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+        let targets =
+            prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|t| !t.contains(' ')) {
             links += 1;
             let name = page.display();
@@ -150,7 +152,10 @@ fn links_lead_somewhere() {
             assert!(!path.is_dir() || file.starts_with(REPOSITORY), "{name}: {target} is a folder");
             if !anchor.is_empty() {
                 let there = anchors(&std::fs::read_to_string(&path).expect("text"));
-                assert!(there.iter().any(|a| a == anchor), "{name}: {target}: no such heading among {there:?}");
+                assert!(
+                    there.iter().any(|a| a == anchor),
+                    "{name}: {target}: no such heading among {there:?}"
+                );
             }
         }
     }

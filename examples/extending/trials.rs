@@ -84,12 +84,8 @@ impl Trial {
         let small = ["geometry.blocks_per_plane=32", "op_ratio=0.3"];
         let sets: Vec<String> = small.iter().chain(self.sets).map(|set| (*set).to_owned()).collect();
         let drive = Wanted { device: "demo", scheme: Some(self.scheme), sets: &sets }.load()?;
-        let asked = Asked {
-            workload: self.workload.into(),
-            seed: 1,
-            requests: Some(100_000),
-            ..Asked::default()
-        };
+        let asked =
+            Asked { workload: self.workload.into(), seed: 1, requests: Some(100_000), ..Asked::default() };
         let run = Run {
             drive,
             asked,

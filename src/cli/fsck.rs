@@ -97,7 +97,8 @@ fn text(found: &Check) -> String {
         let _ = writeln!(out, "FAULT     {fault}");
     }
     if found.faults > found.described.len() as u64 {
-        let _ = writeln!(out, "          ... and {} more", count(found.faults - found.described.len() as u64));
+        let _ =
+            writeln!(out, "          ... and {} more", count(found.faults - found.described.len() as u64));
     }
     if found.clean {
         out += "clean\n";

@@ -366,8 +366,9 @@ fn flipped(record: &[u8]) -> Option<usize> {
         // The checksum covers neither itself nor the mark before it.
         return (0..4).find(|&at| record[at] != b"page"[at]);
     }
-    let table: [u32; 256] =
-        std::array::from_fn(|n| (0..8).fold(n as u32, |c, _| c >> 1 ^ if c & 1 == 1 { POLYNOMIAL } else { 0 }));
+    let table: [u32; 256] = std::array::from_fn(|n| {
+        (0..8).fold(n as u32, |c, _| c >> 1 ^ if c & 1 == 1 { POLYNOMIAL } else { 0 })
+    });
     let mut row = [0_u32; 256];
     table.iter().enumerate().for_each(|(n, word)| row[(word >> 24) as usize] = n as u32);
     if let bytes @ [_, _, _, _] = differs.to_le_bytes()
