@@ -58,11 +58,11 @@ pub struct Check {
 /// What the file holds.
 #[derive(Debug, Default, Serialize)]
 pub struct Contents {
-    /// Length in bytes, and what the device takes.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Bytes that the device takes.
+    /// What it should be.
     pub expected_bytes: u64,
-    /// Blocks that are good, bad, and whose erase was cut off.
+    /// Blocks that are good.
     pub blocks_good: u64,
     /// Blocks that are bad.
     pub blocks_bad: u64,
@@ -97,7 +97,7 @@ pub struct Recovery {
     pub blocks_scanned: u64,
     /// Out-of-band areas read.
     pub oob_reads: u64,
-    /// Pages of checkpoints, of the log, and translation pages read.
+    /// Pages of checkpoints read.
     pub checkpoint_reads: u64,
     /// Pages of the log read.
     pub log_reads: u64,
