@@ -123,6 +123,12 @@ fn waf(t: &mut String, s: &Summary) {
     .map(|(value, name)| format!("{value:.3} {name}"))
     .collect();
     let _ = writeln!(t, "\nWAF       {waf:.3} = {}", parts.join(" + "));
+    if waf == 0.0 {
+        let _ = writeln!(
+            t,
+            "          nothing was programmed: all that was written is still in the write buffer"
+        );
+    }
     let steady = if s.steady_state { "yes".into() } else { format!("no ({})", s.steady_state_reason) };
     let last = s.waf_steady.map_or_else(|| "-".into(), |w| format!("{w:.3}"));
     let _ = writeln!(

@@ -285,6 +285,8 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
     assert!(killed.success());
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(1), "it says that it is not done");
+    let page = || std::fs::read_to_string(dir.path().join("g.runs/report.html")).expect("a report");
+    assert!(page().contains("(partial: "), "the report says that runs are missing");
     let said = good(&["sweep", "g.toml"], dir.path());
     let before: usize = said
         .split(" done, ")
@@ -293,7 +295,65 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
         .and_then(|n| n.parse().ok())
         .expect("a count");
     assert!((1..4).contains(&before), "{said}");
+    assert!(!page().contains("(partial: "), "the report is whole");
     assert!(good(&["gather", "g.runs"], dir.path()).contains("4 runs"));
+}
+
+/// Starts nandle, sends it a Ctrl-C once `ready`, and returns its exit code and what it printed.
+#[cfg(unix)]
+fn interrupted(dir: &Path, args: &[&str], ready: impl Fn() -> bool) -> (Option<i32>, String) {
+    use std::process::{Command, Stdio};
+    let program = assert_cmd::cargo::cargo_bin("nandle");
+    let mut child = Command::new(program)
+        .args(args)
+        .current_dir(dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    for _ in 0..6000 {
+        if ready() || child.try_wait().expect("asked").is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success(), "it had ended before");
+    let out = child.wait_with_output().expect("it ends");
+    (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_comparison_reports_what_is_done() {
+    let dir = temp();
+    let args = "compare --device gc20 --schemes page,multi-version,across,cost-benefit -w random-write --requests 400000 -j 1 -o out";
+    let args: Vec<&str> = args.split(' ').collect();
+    let directories = || {
+        let entries = std::fs::read_dir(dir.path().join("out"));
+        entries.map_or(0, |found| found.flatten().filter(|entry| entry.path().is_dir()).count())
+    };
+    let (code, _) = interrupted(dir.path(), &args, || directories() >= 2);
+    assert_eq!(code, Some(1));
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("a report");
+    assert!(page.contains("(partial: ") && page.contains(" of 4 runs)"));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_reproduction_reports_what_is_done() {
+    let dir = temp();
+    let args: Vec<&str> = "reproduce ablation -j 1 -o out".split(' ').collect();
+    let begun = std::time::Instant::now();
+    // There is nothing to be seen of a run that has begun: after a second one has.
+    let (code, said) = interrupted(dir.path(), &args, || begun.elapsed().as_secs() >= 2);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("(partial)") && said.contains("Interrupted after"), "{said}");
+    let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("a report");
+    let json: serde_json::Value = serde_json::from_str(&file("reproduction.json")).expect("JSON");
+    assert_eq!(json["partial"], true);
+    assert!(json["notes"].to_string().contains("ablation-flashalloc"), "{}", json["notes"]);
+    assert!(file("report.html").contains("(partial)") && file("reproduction.md").contains("(partial)"));
 }
 
 #[test]

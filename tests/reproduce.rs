@@ -3,6 +3,8 @@
 //! Method: the command on single claims at quick size; all papers whole when `NANDLE_NIGHTLY` is set.
 //! Expectations are the papers' directions, and only those that do come out.
 
+use std::sync::atomic::AtomicBool;
+
 use assert_cmd::Command;
 use nandle_lab::reproduce::traces::{self, Real};
 use nandle_lab::reproduce::{Options, Paper, Report, Verdict, across, run};
@@ -111,7 +113,7 @@ fn every_claim_gets_a_verdict() {
     }
     for paper in Paper::all() {
         let options = Options { quick: true, threads: 2, ..Options::default() };
-        let report = run(paper, &options, &|_| {}).expect("it runs");
+        let report = run(paper, &options, &AtomicBool::new(false), &|_| {}).expect("it runs");
         for id in paper.claims() {
             let of = || report.claims.iter().filter(|c| c.id == *id);
             assert!(of().count() > 0, "{id}");

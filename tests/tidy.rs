@@ -100,6 +100,68 @@ fn documents_name_files_that_exist() {
     }
 }
 
+/// The anchors of a page: its headings, as GitHub and mdBook name them.
+fn anchors(page: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut anchors: Vec<String> = vec![];
+    for line in page.lines() {
+        fenced ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) else { continue };
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        anchors.push(kept.map(|c| if c == ' ' { '-' } else { c }).collect());
+    }
+    anchors
+}
+
+#[test]
+fn links_lead_somewhere() {
+    const REPOSITORY: &str = "https://github.com/nandle/nandle/blob/main/";
+    let documents =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/trace/README.md", "python/README.md"];
+    let mut pages: Vec<PathBuf> = documents.iter().map(|name| root().join(name)).collect();
+    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+        let entries = std::fs::read_dir(root().join(folder)).expect("readable").flatten();
+        pages.extend(entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
+    }
+    let mut links = 0;
+    for page in &pages {
+        let text = std::fs::read_to_string(page).expect("readable");
+        // Code shows brackets too.
+        let prose = text.split("```").step_by(2);
+        let targets =
+            prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|t| !t.contains(' ')) {
+            links += 1;
+            let name = page.display();
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file.strip_prefix(REPOSITORY) {
+                Some(inside) => root().join(inside),
+                None if file.starts_with("http") => continue,
+                None if file.is_empty() => page.clone(),
+                None => page.parent().expect("a folder").join(file),
+            };
+            assert!(path.exists(), "{name}: {target} does not exist");
+            let path = path.canonicalize().expect("it exists");
+            let docs = root().join("docs").canonicalize().expect("it exists");
+            let leaves_the_book = page.starts_with(root().join("docs")) && !path.starts_with(docs);
+            assert!(
+                !leaves_the_book || file.starts_with(REPOSITORY),
+                "{name}: {target} is not part of the book: expected {REPOSITORY}..."
+            );
+            assert!(!path.is_dir() || file.starts_with(REPOSITORY), "{name}: {target} is a folder");
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&path).expect("text"));
+                assert!(
+                    there.iter().any(|a| a == anchor),
+                    "{name}: {target}: no such heading among {there:?}"
+                );
+            }
+        }
+    }
+    assert!(links > 100, "only {links} links were found");
+}
+
 #[test]
 fn the_book_has_every_page() {
     let summary = read("docs/SUMMARY.md");

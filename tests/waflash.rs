@@ -300,29 +300,28 @@ fn pc_lru_lets_a_full_page_go_while_the_chip_is_busy() {
         one(&mut ssd, Op::Flush, 0, 0);
         assert_eq!(one(&mut ssd, Op::Write, 0, 4), 0, "partial, on the even die");
         assert_eq!(one(&mut ssd, Op::Write, 8, 8), 0, "full, on the odd die");
-        let start = ssd.now();
-        if busy {
-            ssd.submit(
-                start,
-                &Command { id: 7, op: Op::Read, lsn: 16, sectors: 8, fua: false, stream: 0, data: &[] },
-            );
-        }
-        ssd.submit(
-            start,
-            &Command { id: 8, op: Op::Write, lsn: 32, sectors: 4, fua: false, stream: 0, data: &[] },
-        );
-        let mut done = vec![];
-        settle_into(&mut ssd, &mut done);
-        let at = done.iter().find(|c| c.id == 8).expect("complete").at - start;
+        let at = behind(&mut ssd, busy.then_some((16, 8)));
         assert_eq!(at, took, "{kind:?}, busy {busy}");
         assert_eq!(one(&mut ssd, Op::Read, kept, 1), 0, "{kind:?}, busy {busy}: still in RAM");
     }
 }
 
-fn settle_into(ssd: &mut Ssd, done: &mut Vec<Completion>) {
-    while let Some(next) = ssd.next_event() {
-        ssd.advance(next, done);
+/// The latency of a write that needs room in the buffer, submitted together with a read (first sector,
+/// sectors), if there is one.
+fn behind(ssd: &mut Ssd, read: Option<(u64, u64)>) -> u64 {
+    let start = ssd.now();
+    let mut submit = |id, op, lsn, sectors| {
+        ssd.submit(start, &Command { id, op, lsn, sectors, fua: false, stream: 0, data: &[] });
+    };
+    if let Some((lsn, sectors)) = read {
+        submit(7, Op::Read, lsn, sectors);
     }
+    submit(8, Op::Write, 32, 4);
+    let mut done: Vec<Completion> = vec![];
+    while let Some(next) = ssd.next_event() {
+        ssd.advance(next, &mut done);
+    }
+    done.iter().find(|c| c.id == 8).expect("complete").at - start
 }
 
 #[test]
@@ -340,18 +339,7 @@ fn versions_are_not_congested_by_what_they_need_not_read() {
         one(&mut ssd, Op::Flush, 0, 0);
         one(&mut ssd, Op::Write, 1, 4);
         one(&mut ssd, Op::Write, 8, 8);
-        let start = ssd.now();
-        ssd.submit(
-            start,
-            &Command { id: 7, op: Op::Read, lsn: 7, sectors: 1, fua: false, stream: 0, data: &[] },
-        );
-        ssd.submit(
-            start,
-            &Command { id: 8, op: Op::Write, lsn: 32, sectors: 4, fua: false, stream: 0, data: &[] },
-        );
-        let mut done = vec![];
-        settle_into(&mut ssd, &mut done);
-        let at = done.iter().find(|c| c.id == 8).expect("complete").at - start;
+        let at = behind(&mut ssd, Some((7, 1)));
         assert_eq!(at, TRANSFER + PROGRAM, "{mapping:?}");
         assert_eq!(one(&mut ssd, Op::Read, kept + 1, 1), 0, "{mapping:?}");
     }

@@ -37,6 +37,8 @@ pub enum Command {
     /// Tell a drive that ranges of blocks belong to one object (FlashAlloc), over NVMe/TCP.
     #[command(name = "flashalloc")]
     FlashAlloc(FlashAlloc),
+    /// Check the image of a served device as a crash has left it, without changing it.
+    Fsck(Fsck),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
@@ -187,6 +189,16 @@ pub struct FlashAlloc {
     /// Ranges of the object: first logical block, and how many.
     #[arg(required = true, value_name = "LBA:LEN", value_parser = super::serve::range)]
     pub ranges: Vec<(u64, u32)>,
+}
+
+/// `nandle fsck`
+#[derive(Debug, Group)]
+pub struct Fsck {
+    /// The file given to `nandle serve --image`.
+    pub image: PathBuf,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How trace files are read.

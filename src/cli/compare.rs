@@ -30,7 +30,7 @@ pub fn compare(args: Box<args::Compare>) -> Result<(), Failure> {
     watch.finish();
     let done: Vec<(&Job, &State)> = jobs.iter().zip(&states).filter(|(_, s)| s.summary().is_some()).collect();
     let report = match &args.output {
-        Some(dir) if !done.is_empty() => Some(write(dir, &done)?),
+        Some(dir) if !done.is_empty() => Some(write(dir, &done, jobs.len())?),
         _ => None,
     };
     show(&args, &done, report.as_deref())?;
@@ -101,11 +101,12 @@ fn plain(name: &str) -> String {
 }
 
 /// The joint report, and which runs it is of.
-fn write(dir: &Path, done: &[(&Job, &State)]) -> Result<PathBuf, Failure> {
+fn write(dir: &Path, done: &[(&Job, &State)], wanted: usize) -> Result<PathBuf, Failure> {
     let dirs: Vec<PathBuf> = done.iter().filter_map(|(job, _)| job.run.output.clone()).collect();
     let title = "Comparison of schemes";
     super::report::remember(dir, title, &dirs)?;
-    Ok(report::write_runs(title, &dirs, &dir.join("report.html"))?)
+    let title = super::report::marked(title, dirs.len(), wanted);
+    Ok(report::write_runs(&title, &dirs, &dir.join("report.html"))?)
 }
 
 fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod doctor;
+mod fsck;
 mod lists;
 mod report;
 mod reproduce;
@@ -46,6 +47,7 @@ pub fn main() -> ExitCode {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
         args::Command::FlashAlloc(args) => serve::flashalloc(&args),
+        args::Command::Fsck(args) => fsck::fsck(&args),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),

@@ -27,6 +27,17 @@ pub fn remember(dir: &Path, title: &str, runs: &[PathBuf]) -> Result<(), Failure
     std::fs::write(&path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
 }
 
+/// The title of a report that has `done` of `wanted` runs.
+pub fn marked(title: &str, done: usize, wanted: usize) -> String {
+    if done < wanted { format!("{title} (partial: {done} of {wanted} runs)") } else { title.to_owned() }
+}
+
+/// The joint report of a directory of runs.
+pub fn joint(dir: &Path) -> Result<PathBuf, Failure> {
+    let (title, runs) = inside(dir)?;
+    Ok(report::write_runs(&title, &runs, &dir.join("report.html"))?)
+}
+
 /// `nandle report`
 pub fn report(args: &args::Report) -> Result<(), Failure> {
     if let Some(page) = args.log {
@@ -51,11 +62,10 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
                 written.push(report::write_run(path)?);
             }
         } else {
-            let (title, runs) = inside(path)?;
             if args.output.is_none() {
-                written.push(report::write_runs(&title, &runs, &path.join("report.html"))?);
+                written.push(self::joint(path)?);
             }
-            joint.extend(runs);
+            joint.extend(inside(path)?.1);
         }
     }
     if let Some(output) = args.output.as_ref().filter(|_| !joint.is_empty()) {
@@ -73,7 +83,14 @@ fn inside(dir: &Path) -> Result<(String, Vec<PathBuf>), Failure> {
     let order: Option<Order> =
         std::fs::read_to_string(dir.join(ORDER)).ok().and_then(|text| serde_json::from_str(&text).ok());
     let (title, runs) = match order {
-        Some(order) => (order.title, order.runs.iter().map(|name| dir.join(name)).collect()),
+        // Of a run that was interrupted nothing is compared.
+        Some(order) => {
+            let all = order.runs.len();
+            let done: Vec<PathBuf> = (order.runs.iter().map(|name| dir.join(name)))
+                .filter(|run| batch::finished(run).is_some())
+                .collect();
+            (marked(&order.title, done.len(), all), done)
+        }
         None => {
             let name = dir
                 .file_name()

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nandle_lab::report::ledger::{Ledger, render};
 use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
 
-use super::{Failure, say};
+use super::{Failure, say, stop_on_interrupt};
 
 /// Which paper, how, and where the results go.
 #[derive(Debug, clap::Args)]
@@ -70,9 +70,14 @@ pub fn reproduce(args: Reproduce) -> Result<(), Failure> {
             eprintln!("{} of {} runs: {}", step.done, step.total, step.name);
         }
     };
-    let report = reproduce::run(paper, &options, &progress);
+    let report = reproduce::run(paper, &options, stop_on_interrupt(), &progress);
     bar.finish_and_clear();
-    write(&report?, &args)
+    let report = report?;
+    write(&report, &args)?;
+    if report.partial {
+        return Err(Failure::Ran("interrupted: the report is partial".into()));
+    }
+    Ok(())
 }
 
 fn write(report: &Report, args: &Reproduce) -> Result<(), Failure> {

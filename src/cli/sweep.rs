@@ -6,6 +6,9 @@ use nandle_lab::sweep::{self, Grid};
 use super::{Failure, args, say, stop_on_interrupt};
 use crate::progress::Runs;
 
+/// A report of more runs than this is only made when it is asked for: it has all of them in memory.
+const REPORTED: usize = 500;
+
 /// `nandle sweep`
 pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
     let mut grid = Grid::read(&args.file)?;
@@ -51,6 +54,9 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         jobs.len(),
         if jobs.len() < total { format!(" of {total}") } else { String::new() },
     );
+    if (1..=REPORTED).contains(&(done + kept)) {
+        let _ = writeln!(text, "report: {}", super::report::joint(grid.output())?.display());
+    }
     if failed + left == 0 {
         let _ =
             writeln!(text, "`nandle gather {0}` puts the results into one table", grid.output().display());

@@ -269,84 +269,50 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
 
 /// Devices with areas over page borders, and with regions mapped by sub-page.
 pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
-    let with = |f: &dyn Fn(&mut DeviceConfig)| {
-        let mut config = base();
-        f(&mut config);
-        config
+    let with = |mapping: MappingKind, sub_pages: u32, region_pages: u32, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.scheme.mapping = mapping;
+        c.scheme.mrsm = MrsmConfig { sub_pages, region_pages, switch_after: 16 / sub_pages };
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let across = |f: &dyn Fn(&mut DeviceConfig)| with(MappingKind::Across, 4, 64, f);
+    let tiny_cache = |c: &mut DeviceConfig| {
+        c.buffer.bytes = 32 << 10;
+        c.geometry.page_bytes = 2048;
+        c.geometry.pages_per_block = 16;
+        c.geometry.blocks_per_plane = 24;
+        c.map_cache.bytes = 4096;
+    };
+    let large_sectors = |c: &mut DeviceConfig| {
+        c.geometry.sector_bytes = 4096;
+        c.geometry.page_bytes = 16384;
+        c.cell.kind = CellKind::Tlc;
+        c.timing.read_ns = vec![50_000, 100_000, 150_000];
+        c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+        c.scheme.striping = "dynamic".into();
+        c.scheme.buffer = BufferKind::Fifo;
+        c.buffer.bytes = 256 << 10;
+        c.map_cache.bytes = 65536;
     };
     vec![
-        (
-            "across",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Across;
-                c.op_ratio = 1.2;
-            }),
-        ),
+        ("across", across(&|_| ())),
         (
             "across, shrinking, lru, tiny mapping cache",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Across;
+            across(&|c| {
                 c.scheme.across.shrink = true;
-                c.buffer.bytes = 32 << 10;
-                c.geometry.page_bytes = 2048;
-                c.geometry.pages_per_block = 16;
-                c.geometry.blocks_per_plane = 24;
-                c.map_cache.bytes = 4096;
-                c.op_ratio = 1.2;
+                tiny_cache(c);
             }),
         ),
-        (
-            "across, 4 KiB sectors, fifo, TLC, dynamic",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Across;
-                c.geometry.sector_bytes = 4096;
-                c.geometry.page_bytes = 16384;
-                c.cell.kind = CellKind::Tlc;
-                c.timing.read_ns = vec![50_000, 100_000, 150_000];
-                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
-                c.scheme.striping = "dynamic".into();
-                c.scheme.buffer = BufferKind::Fifo;
-                c.buffer.bytes = 256 << 10;
-                c.map_cache.bytes = 65536;
-                c.op_ratio = 1.2;
-            }),
-        ),
-        (
-            "mrsm",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Mrsm;
-                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 64, switch_after: 4 };
-                c.op_ratio = 1.2;
-            }),
-        ),
-        (
-            "mrsm, lru, tiny mapping cache",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Mrsm;
-                c.scheme.mrsm = MrsmConfig { sub_pages: 2, region_pages: 100, switch_after: 8 };
-                c.buffer.bytes = 32 << 10;
-                c.geometry.page_bytes = 2048;
-                c.geometry.pages_per_block = 16;
-                c.geometry.blocks_per_plane = 24;
-                c.map_cache.bytes = 4096;
-                c.op_ratio = 1.2;
-            }),
-        ),
+        ("across, 4 KiB sectors, fifo, TLC, dynamic", across(&large_sectors)),
+        ("mrsm", with(MappingKind::Mrsm, 4, 64, &|_| ())),
+        ("mrsm, lru, tiny mapping cache", with(MappingKind::Mrsm, 2, 100, &tiny_cache)),
         (
             "mrsm, 4 KiB sectors, fifo, TLC, dynamic",
-            with(&|c| {
-                c.scheme.mapping = MappingKind::Mrsm;
-                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
-                c.geometry.sector_bytes = 4096;
-                c.geometry.page_bytes = 16384;
-                c.cell.kind = CellKind::Tlc;
-                c.timing.read_ns = vec![50_000, 100_000, 150_000];
-                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
-                c.scheme.striping = "dynamic".into();
-                c.scheme.buffer = BufferKind::Fifo;
-                c.buffer.bytes = 256 << 10;
-                c.map_cache.bytes = 65536;
-                c.op_ratio = 1.2;
+            with(MappingKind::Mrsm, 4, 32, &|c| {
+                large_sectors(c);
+                c.scheme.mrsm.switch_after = 2;
             }),
         ),
     ]

@@ -180,6 +180,11 @@ impl Client {
         Ok(self.next)
     }
 
+    /// Requests without an answer so far.
+    pub fn under_way(&self) -> usize {
+        self.expected.len()
+    }
+
     /// The next answer: cookie, error, data.
     pub fn receive(&mut self) -> std::io::Result<(u64, u32, Vec<u8>)> {
         let mut head = [0; 16];

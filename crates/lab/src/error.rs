@@ -44,6 +44,9 @@ pub enum Error {
         /// How.
         source: Box<Error>,
     },
+    /// It was stopped from outside.
+    #[error("interrupted")]
+    Interrupted,
     /// Reads returned something else than the last write.
     #[error("integrity: {mismatches} of {checked} sectors read back wrong (this is a bug of the simulator)")]
     Wrong {

@@ -4,13 +4,11 @@
 //! programs a page goes through [`Flash::append`], everything that gives a page up through the
 //! fragment operations here, so that no old copy is lost before its successor is on flash.
 
-use std::sync::Arc;
-
 use nandle_nand::{Array, Cause, Extent, Extents, Nand, Oob, OpId, PageUse, Ppn, Shape};
 use nandle_random::Stream;
 use smallvec::SmallVec;
 
-use crate::advisor::Advisor;
+use crate::advisor::Advisors;
 use crate::allocation::{Allocation, PageClass, Role};
 use crate::blocks::Blocks;
 use crate::checkpoint::Checkpoint;
@@ -116,8 +114,8 @@ pub struct Flash {
     pub(crate) read_only: bool,
     /// A request gave up waiting: what it waits for may have come.
     pub(crate) progress: bool,
-    /// Decides in place of some policies; none as a rule.
-    pub(crate) advisor: Option<Arc<dyn Advisor>>,
+    /// Decide in place of some policies; none as a rule.
+    pub(crate) advisors: Advisors,
 }
 
 impl Flash {
@@ -163,7 +161,7 @@ impl Flash {
             gc_look: Vec::new(),
             read_only: false,
             progress: false,
-            advisor: None,
+            advisors: Advisors::new(),
             config: config.clone(),
             layout: layout.clone(),
             nand,

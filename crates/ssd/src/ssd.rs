@@ -261,7 +261,7 @@ impl Ssd {
         let (at, digest) = (self.now(), self.digest);
         let (stats, counters) = (self.flash.stats.clone(), self.counters().clone());
         let busy = self.flash.busy_ns();
-        let advisor = self.flash.advisor.take();
+        let advisors = std::mem::take(&mut self.flash.advisors);
         let silicon = self.flash.nand.cut_power(config.recovery.plp);
         let layout = config.validate()?;
         let mut ssd = Self::assemble(&config, &layout, Nand::power_on(&config.nand(), silicon), seed);
@@ -269,7 +269,8 @@ impl Ssd {
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.nand.carry_over(at + report.time_ns, counters, &busy);
-        (ssd.flash.stats, ssd.digest, ssd.flash.advisor) = (stats, digest, advisor);
+        (ssd.flash.stats, ssd.digest) = (stats, digest);
+        advisors.into_iter().for_each(|advisor| ssd.flash.consult(advisor));
         ssd.start(report);
         Ok(ssd)
     }
@@ -367,9 +368,10 @@ impl Ssd {
         (time, programs(&drive) - before)
     }
 
-    /// From now on `advisor` decides where it has something to say.
+    /// From now on `advisor` decides where it has something to say, and advisors given before it have
+    /// not.
     pub fn consult(&mut self, advisor: Arc<dyn Advisor>) {
-        self.flash.advisor = Some(advisor);
+        self.flash.consult(advisor);
     }
 
     /// What the recovery took that this drive was powered on with; none for a new one.
@@ -707,6 +709,8 @@ impl Ssd {
         while let Some(&slot) = self.queue.front() {
             let request = &mut self.requests[slot as usize];
             if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
+                let advised = self.flash.advised_stream(request.lsn, request.sectors, request.stream);
+                request.stream = advised.unwrap_or(request.stream);
                 self.flash.notice_write(request.lsn, request.sectors, request.stream);
             }
             blocked = match (request.op, self.buffer.is_some()) {

@@ -163,7 +163,8 @@ fn unknown(input: &Input, lines: usize) -> Error {
             what += &format!("\n  {:<15} {}", format.name(), format.line());
         }
     }
-    what += "\nForce one with --format, or describe the line with --format regex.";
+    what += "\nForce one with --format, or describe the line with --regex. A csv of your own needs a header and four \
+             columns: time_ns,op,offset,bytes (op: read, write, trim or flush).";
     Error::Input(what)
 }
 

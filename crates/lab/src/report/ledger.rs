@@ -12,6 +12,8 @@ use super::svg::{self, Bar, escape, figure};
 pub struct Ledger {
     /// The paper.
     pub title: String,
+    /// The runs were interrupted: claims are missing.
+    pub partial: bool,
     /// Its claims.
     pub claims: Vec<Entry>,
     /// Tables of the runs behind them.
@@ -52,6 +54,8 @@ pub struct Table {
     pub columns: Vec<String>,
     /// One row a run: text, a number, or nothing.
     pub rows: Vec<Vec<serde_json::Value>>,
+    /// Its numbers are costs relative to one run of their column, which has 1: shown as a heat map.
+    pub ratios: bool,
 }
 
 fn words(verdict: &str) -> (&'static str, &'static str) {
@@ -71,6 +75,62 @@ fn cell(value: &serde_json::Value) -> String {
     }
 }
 
+/// A ratio's place on a scale from -100 (half or less) through 0 (the same) to 100 (twice or more).
+fn warmth(ratio: f64) -> i32 {
+    if ratio > 0.0 { (ratio.log2().clamp(-1.0, 1.0) * 100.0).round() as i32 } else { 0 }
+}
+
+/// A cell's class and depth of colour.
+fn shade(ratio: f64) -> String {
+    let warmth = warmth(ratio);
+    let class = if warmth < 0 { "less" } else { "more" };
+    // What the figure is read against stays legible at full depth.
+    format!("class=\"{class}\" style=\"--depth: {}%\"", warmth.abs() * 6 / 10)
+}
+
+/// Costs relative to one run of their column, as a map: rows are schemes, columns workloads.
+fn heat(page: &mut Page, table: &Table) {
+    let mut csv = Csv::new(table.columns.iter().map(String::as_str));
+    // Sums of schemes may break behind a plus, where there is no room for them.
+    let name = |text: &str| escape(text).replace('+', "+<wbr>");
+    let head = |text: &String| format!("<th>{}</th>", escape(text).replace(':', ":<wbr>"));
+    let heads: String = table.columns.iter().map(head).collect();
+    let mut rows = String::new();
+    // The run that its column is relative to: the first with 1.
+    let own = |column: usize| {
+        let mut values = table.rows.iter().map(|row| row.get(column).and_then(serde_json::Value::as_f64));
+        values.position(|value| value == Some(1.0))
+    };
+    for (number, row) in table.rows.iter().enumerate() {
+        csv.row(row.iter().map(|value| match value {
+            serde_json::Value::Null => String::new(),
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }));
+        rows += "<tr>";
+        for (column, value) in row.iter().enumerate() {
+            rows += &match value.as_f64() {
+                Some(1.0) if own(column) == Some(number) => "<td><b class=\"own\">1.00</b></td>".into(),
+                Some(ratio) => format!("<td {}>{ratio:.2}</td>", shade(ratio)),
+                None if column == 0 => format!("<td>{}</td>", name(value.as_str().unwrap_or_default())),
+                None => "<td>-</td>".into(),
+            };
+        }
+        rows += "</tr>";
+    }
+    let scale: String = [0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0]
+        .iter()
+        .map(|&ratio| format!("<td {}>{ratio}</td>", shade(ratio)))
+        .collect();
+    let html = format!(
+        "<table class=\"heat scale\"><tr><th>less</th>{scale}<th>more</th></tr></table>\
+         <div class=\"scroll\"><table class=\"heat\"><tr>{heads}</tr>{rows}</table></div>"
+    );
+    let hint = "A column is a paper's own workload and metric, the framed 1.00 its own scheme. Green costs less, \
+                red more; the colours are full at half and at twice the cost.";
+    page.broad(&table.title, hint, &html, &csv);
+}
+
 /// The page.
 #[must_use]
 pub fn render(ledger: &Ledger) -> String {
@@ -83,7 +143,8 @@ pub fn render(ledger: &Ledger) -> String {
         count("not-met"),
         ledger.claims.len() - computed
     );
-    let mut page = Page::new(&ledger.title, &verdict);
+    let (mark, before) = if ledger.partial { (" (partial)", "Interrupted, partial: ") } else { ("", "") };
+    let mut page = Page::new(&format!("{}{mark}", ledger.title), &format!("{before}{verdict}"));
     page.notes(&ledger.notes);
     let mut rows = String::new();
     let mut csv = Csv::new(["claim", "place", "what", "workload", "paper", "here", "verdict", "why"]);
@@ -139,6 +200,10 @@ pub fn render(ledger: &Ledger) -> String {
         &csv,
     );
     for table in &ledger.tables {
+        if table.ratios {
+            heat(&mut page, table);
+            continue;
+        }
         page.heading(&table.title);
         let heads: String = table.columns.iter().map(|c| format!("<th>{}</th>", escape(c))).collect();
         let rows: String = table
@@ -167,7 +232,11 @@ mod tests {
                 { "id": "b", "place": "Fig 2", "what": "latency", "workload": "w", "paper": 2.0, "ours": 9.0, "verdict": "not-met", "why": "another <buffer>" },
                 { "id": "c", "place": "Fig 3", "what": "erases", "workload": "-", "paper": 1.0, "ours": null, "verdict": "not-computed", "why": "no trace" },
             ],
-            "tables": [{ "title": "runs", "columns": ["scheme", "WAF"], "rows": [["lru", 1.5], ["x", null]] }],
+            "tables": [
+                { "title": "runs", "columns": ["scheme", "WAF"], "rows": [["lru", 1.5], ["x", null]] },
+                { "title": "heat", "columns": ["scheme", "w<1>"], "ratios": true,
+                  "rows": [["a+b", 0.25], ["a", 1.0], ["<c>", 1.5], ["d", null]] },
+            ],
             "notes": ["quick"],
         }))
         .expect("plain data");
@@ -180,6 +249,11 @@ mod tests {
             "4.50x",
             "A &lt;paper&gt;",
             "quick",
+            "<td>a+<wbr>b</td><td class=\"less\" style=\"--depth: 60%\">0.25</td>",
+            "<b class=\"own\">1.00</b>",
+            "<td>&lt;c&gt;</td><td class=\"more\" style=\"--depth: 34%\">1.50</td>",
+            "<td>d</td><td>-</td>",
+            "scheme,w%3C1%3E%0Aa%2Bb,0.25%0Aa,1.0%0A%3Cc%3E,1.5%0Ad,%0A",
         ] {
             assert!(html.contains(part), "no {part:?} in\n{html}");
         }

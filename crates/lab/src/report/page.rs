@@ -58,6 +58,16 @@ impl Page {
         if !std::mem::replace(&mut self.cards, true) {
             self.body.push_str("<div class=\"cards\">\n");
         }
+        self.section(title, hint, html, csv);
+    }
+
+    /// The same across the page.
+    pub(super) fn broad(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
+        self.leave_cards();
+        self.section(title, hint, html, csv);
+    }
+
+    fn section(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
         self.tables += 1;
         let hint =
             if hint.is_empty() { String::new() } else { format!("<p class=\"hint\">{}</p>", escape(hint)) };

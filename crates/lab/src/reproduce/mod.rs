@@ -21,7 +21,7 @@ pub use report::{Cell, Report, Table};
 
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +186,7 @@ struct Bench<'a> {
     done: AtomicUsize,
     total: AtomicUsize,
     progress: &'a (dyn Fn(&Step<'_>) + Sync),
+    stop: &'a AtomicBool,
 }
 
 impl Bench<'_> {
@@ -208,9 +209,15 @@ impl Bench<'_> {
             for _ in 0..self.options.threads.clamp(1, jobs.len().max(1)) {
                 scope.spawn(|| {
                     loop {
+                        if self.stop.load(Ordering::Relaxed) {
+                            break;
+                        }
                         let mine = next.fetch_add(1, Ordering::Relaxed);
                         let Some(job) = jobs.get(mine) else { break };
-                        let result = work(job).map_err(|e| Error::Of { run: name(job), source: Box::new(e) });
+                        let result = match work(job) {
+                            Err(Error::Interrupted) => break,
+                            other => other.map_err(|e| Error::Of { run: name(job), source: Box::new(e) }),
+                        };
                         let failed = result.is_err();
                         results.lock().expect("no run panicked")[mine] = Some(result);
                         if failed {
@@ -227,15 +234,24 @@ impl Bench<'_> {
             }
         });
         // After a failure the rest is missing: the first failure is what to report.
-        results.into_inner().expect("no run panicked").into_iter().flatten().collect()
+        let results = results.into_inner().expect("no run panicked");
+        let interrupted = self.stop.load(Ordering::Relaxed) && results.iter().any(Option::is_none);
+        let done: Vec<T> = results.into_iter().flatten().collect::<Result<_, _>>()?;
+        if interrupted { Err(Error::Interrupted) } else { Ok(done) }
     }
 }
 
-/// Repeats a paper's evaluation.
+/// Repeats a paper's evaluation. With `stop` set from outside no further run begins; the report has what
+/// was concluded until then and is marked partial.
 ///
 /// # Errors
 /// If there is no such claim, a trace cannot be read, or a simulation fails.
-pub fn run(paper: Paper, options: &Options, progress: &(dyn Fn(&Step<'_>) + Sync)) -> Result<Report, Error> {
+pub fn run(
+    paper: Paper,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(&Step<'_>) + Sync),
+) -> Result<Report, Error> {
     let experiment = paper.experiment();
     if let Some(claim) = options.claim.as_deref().filter(|c| !experiment.claims.contains(c)) {
         return Err(Error::input(format!(
@@ -250,9 +266,24 @@ pub fn run(paper: Paper, options: &Options, progress: &(dyn Fn(&Step<'_>) + Sync
         done: AtomicUsize::new(0),
         total: AtomicUsize::new(0),
         progress,
+        stop,
     };
     let mut report = Report::new(paper, options);
-    (experiment.run)(&bench, &mut report)?;
+    match (experiment.run)(&bench, &mut report) {
+        Err(Error::Interrupted) => {
+            report.partial = true;
+            let (done, total) = (bench.done.into_inner(), bench.total.into_inner());
+            let wanted = |id: &&str| options.claim.as_deref().is_none_or(|only| only == *id);
+            let missing: Vec<&str> = (experiment.claims.iter().copied().filter(wanted))
+                .filter(|id| !report.claims.iter().any(|claim| claim.id == *id))
+                .collect();
+            report.notes.push(format!(
+                "Interrupted after {done} runs ({total} were planned until then); claims without a figure: {}.",
+                if missing.is_empty() { "none".into() } else { missing.join(", ") }
+            ));
+        }
+        other => other?,
+    }
     if let Some(only) = &options.claim {
         report.claims.retain(|c| c.id == *only);
     }

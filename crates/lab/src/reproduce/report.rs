@@ -17,6 +17,9 @@ pub struct Report {
     pub title: String,
     /// Smaller devices and fewer requests than the paper's.
     pub quick: bool,
+    /// It was interrupted: claims are missing.
+    #[serde(default)]
+    pub partial: bool,
     /// Seed of devices and generated workloads.
     pub seed: u64,
     /// Each figure that the paper publishes, and ours.
@@ -36,6 +39,9 @@ pub struct Table {
     pub columns: Vec<String>,
     /// One row a run.
     pub rows: Vec<Vec<Cell>>,
+    /// Its numbers are costs relative to one run of their column, which has 1.
+    #[serde(default)]
+    pub ratios: bool,
 }
 
 /// One field of a table.
@@ -78,6 +84,7 @@ impl Table {
             title: title.into(),
             columns: columns.iter().map(|&c| c.to_owned()).collect(),
             rows: Vec::new(),
+            ratios: false,
         }
     }
 
@@ -118,6 +125,7 @@ impl Report {
             paper,
             title: paper.title().into(),
             quick: options.quick,
+            partial: false,
             seed: options.seed,
             claims: Vec::new(),
             tables: Vec::new(),
@@ -172,10 +180,20 @@ impl Report {
         reasons
     }
 
+    /// What stands behind the title.
+    fn marks(&self) -> &'static str {
+        match (self.quick, self.partial) {
+            (false, false) => "",
+            (true, false) => " (quick)",
+            (false, true) => " (partial)",
+            (true, true) => " (quick, partial)",
+        }
+    }
+
     /// The claims as a terminal shows them; with `tables`, the runs too.
     #[must_use]
     pub fn text(&self, tables: bool) -> String {
-        let mut out = format!("{}{}\n\n", self.title, if self.quick { " (quick)" } else { "" });
+        let mut out = format!("{}{}\n\n", self.title, self.marks());
         aligned(&mut out, &HEADS.map(str::to_owned), &self.claim_lines());
         for (why, figures) in self.reasons() {
             let _ = write!(out, "\n{}:\n  {why}\n", figures.join(", "));
@@ -194,7 +212,7 @@ impl Report {
     /// Claims, reasons and runs as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut out = format!("# {}\n\n{}.\n\n", self.title, self.tally());
+        let mut out = format!("# {}{}\n\n{}.\n\n", self.title, self.marks(), self.tally());
         piped(&mut out, &HEADS.map(str::to_owned), &self.claim_lines());
         let reasons = self.reasons();
         if !reasons.is_empty() {

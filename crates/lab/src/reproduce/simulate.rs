@@ -47,23 +47,27 @@ impl Measured {
 }
 
 /// Prepares the device with all phases but the last, and measures that. `verify` compares every read
-/// with the last write.
-pub(super) fn simulate(drive: &Drive, asked: &Asked, verify: bool) -> Result<Measured, Error> {
+/// with the last write; `stop` from outside ends it at once.
+pub(super) fn simulate(
+    drive: &Drive,
+    asked: &Asked,
+    verify: bool,
+    stop: &AtomicBool,
+) -> Result<Measured, Error> {
     let mut prepared = asked.prepare(drive)?;
     let last = prepared.phases.pop();
     let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, asked.seed)
         .map_err(|e| Error::input(e.to_string()))?;
-    let stop = AtomicBool::new(false);
     let mut silent = |_: &crate::replay::Progress| {};
-    let mut replayer = Replayer::new(ssd, Watch { stop: &stop, progress: &mut silent });
+    let mut replayer = Replayer::new(ssd, Watch { stop, progress: &mut silent });
     replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
     if !prepared.phases.is_empty() {
-        replayer.run(prepared.phases)?;
+        go_on(replayer.run(prepared.phases)?)?;
     }
     let (dies, channels) = replayer.ssd.flash().busy_ns();
     let before = (sum(&dies), sum(&channels));
     let begun = replayer.ssd.now();
-    replayer.run(last.into_iter().collect())?;
+    go_on(replayer.run(last.into_iter().collect())?)?;
     let elapsed = (replayer.ssd.now() - begun).max(1) as f64;
     let (dies, channels) = replayer.ssd.flash().busy_ns();
     let busy = |now: &[u64], before: u64| (sum(now) - before) as f64 / now.len().max(1) as f64 / elapsed;
@@ -87,6 +91,11 @@ pub(super) fn simulate(drive: &Drive, asked: &Asked, verify: bool) -> Result<Mea
     };
     let summary = summarise(&replayer.ssd, &replayer.meter, context);
     Ok(Measured { summary, dies_busy, channels_busy })
+}
+
+/// An interrupted run is none.
+fn go_on(complete: bool) -> Result<(), Error> {
+    if complete { Ok(()) } else { Err(Error::Interrupted) }
 }
 
 fn sum(values: &[u64]) -> u64 {

@@ -60,7 +60,7 @@ impl Trial {
 /// Runs all trials; results are in their order.
 pub(super) fn run(bench: &Bench<'_>, trials: &[Trial]) -> Result<Vec<Measured>, Error> {
     let name = |t: &Trial| format!("{} {} {}", t.workload, t.scheme, t.setting).trim().to_owned();
-    bench.each(trials, name, |t| simulate(&t.drive()?, &t.asked, t.verify))
+    bench.each(trials, name, |t| simulate(&t.drive()?, &t.asked, t.verify, bench.stop))
 }
 
 /// Columns of [`row`].

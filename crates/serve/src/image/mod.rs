@@ -12,6 +12,7 @@
 //! This is about the process: against a crash of the whole machine the file is as safe as the file
 //! system's cache, that is after [`Image::sync`].
 
+pub mod check;
 pub mod record;
 
 use std::fs::{File, OpenOptions};
@@ -27,7 +28,8 @@ use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use crate::Error;
 
 const MAGIC: &[u8; 16] = b"nandle image\r\n\x1a\n";
-const VERSION: u32 = 1;
+/// Since version 2 every block has a record, also one that was never erased.
+const VERSION: u32 = 2;
 const HEADER: u64 = 64 << 10;
 /// magic, version, length of the text, checksum of what follows, seed, logical bytes, text
 const FIXED: usize = 48;
@@ -46,6 +48,8 @@ pub struct Image {
     geometry: Geometry,
     pages_at: u64,
     slot_bytes: u64,
+    /// Of the layout.
+    version: u32,
     buffer: Vec<u8>,
 }
 
@@ -67,6 +71,8 @@ pub struct Header {
     pub seed: u64,
     /// Its size for the host.
     pub logical_bytes: u64,
+    /// Of the layout.
+    pub version: u32,
 }
 
 /// Reads the header of the image at `path`; none if there is no file, or nothing in it yet.
@@ -95,8 +101,9 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
     }
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-    if word(16) != VERSION {
-        return Err(no(&format!("image version {}, this program knows version {VERSION}", word(16))));
+    if !(1..=VERSION).contains(&word(16)) {
+        let known = format!("this program knows versions 1 to {VERSION}");
+        return Err(no(&format!("image version {}, {known}", word(16))));
     }
     let text =
         bytes.get(FIXED..FIXED.saturating_add(word(20) as usize)).ok_or_else(|| no("damaged header"))?;
@@ -105,7 +112,7 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
     }
     let config = std::str::from_utf8(text).ok().and_then(|text| toml::from_str(text).ok());
     let config = config.ok_or_else(|| no("a device in the header that this program does not understand"))?;
-    Ok(Some(Header { config, seed: long(32), logical_bytes: long(40) }))
+    Ok(Some(Header { config, seed: long(32), logical_bytes: long(40), version: word(16) }))
 }
 
 /// Opens the image at `path` for `drive`, or makes a new one if there is none.
@@ -129,23 +136,22 @@ pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
             fail(e.into())
         }
     })?;
-    let geometry = drive.config.geometry.clone();
-    let table = geometry.blocks() * BLOCK_BYTES as u64;
-    let image = Image {
-        file,
-        path: path.to_owned(),
-        pages_at: (HEADER + table).next_multiple_of(ALIGN),
-        slot_bytes: (PAGE_HEAD as u64 + u64::from(geometry.page_bytes)).next_multiple_of(ALIGN),
-        geometry,
-        buffer: Vec::new(),
-    };
+    let mut image = Image::around(file, path, &drive.config.geometry);
     let Some(header) = header(path)? else {
         // Nothing, or what is left of one that was not finished.
-        let end = image.pages_at + image.geometry.pages() * image.slot_bytes;
-        image.file.set_len(0).and_then(|()| image.file.set_len(end)).map_err(fail)?;
+        image.file.set_len(0).and_then(|()| image.file.set_len(image.end())).map_err(fail)?;
         return Ok(Opened { image, array: None });
     };
+    image.version = header.version;
     fits(path, &header, drive)?;
+    let bytes = image.file.metadata().map_err(fail)?.len();
+    if bytes < image.end() {
+        return Err(Error::input(format!(
+            "{}: truncated: {bytes} bytes, {} expected (nandle fsck says what is left)",
+            path.display(),
+            image.end()
+        )));
+    }
     let array = Box::new(image.load(&drive.config)?);
     Ok(Opened { image, array: Some(array) })
 }
@@ -187,6 +193,55 @@ fn compare(at: &str, a: &toml::Value, b: &toml::Value, differs: &mut Option<(Str
 }
 
 impl Image {
+    /// An image of such a device in `file`, without a look at it.
+    fn around(file: File, path: &Path, geometry: &Geometry) -> Self {
+        let table = geometry.blocks() * BLOCK_BYTES as u64;
+        Self {
+            file,
+            path: path.to_owned(),
+            pages_at: (HEADER + table).next_multiple_of(ALIGN),
+            slot_bytes: (PAGE_HEAD as u64 + u64::from(geometry.page_bytes)).next_multiple_of(ALIGN),
+            version: VERSION,
+            geometry: geometry.clone(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Where the last page record ends.
+    fn end(&self) -> u64 {
+        self.pages_at + self.geometry.pages() * self.slot_bytes
+    }
+
+    /// Reads what is at `at`; zeros behind the end of a file that is too short.
+    fn read(&self, mut into: &mut [u8], mut at: u64) -> Result<(), Error> {
+        while !into.is_empty() {
+            match self.file.read_at(into, at) {
+                Ok(0) => {
+                    into.fill(0);
+                    break;
+                }
+                Ok(n) => {
+                    into = &mut into[n..];
+                    at += n as u64;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.fail(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing was ever written to the pages of a block, or a hole was punched there: such blocks
+    /// are many, and are not looked at page by page.
+    fn is_hole(&self, block: Block) -> bool {
+        let first = self.slot(self.geometry.ppn(block, 0));
+        let end = first + u64::from(self.geometry.pages_per_block) * self.slot_bytes;
+        match rustix::fs::seek(&self.file, SeekFrom::Data(first)) {
+            Ok(data) => data >= end,
+            Err(e) => e == rustix::io::Errno::NXIO,
+        }
+    }
+
     fn fail(&self, e: impl Into<std::io::Error>) -> Error {
         Error::io(self.path.display().to_string(), e)
     }
@@ -219,9 +274,7 @@ impl Image {
     pub(crate) fn filled(mut self, drive: &Drive, seed: u64, array: &Array) -> Result<Self, Error> {
         for plane in 0..self.geometry.planes() {
             for block in self.geometry.blocks_of(plane) {
-                if array.condition(block) != BlockCondition::Good {
-                    self.write_block(array, block, false)?;
-                }
+                self.write_block(array, block, false)?;
                 for page in 0..self.geometry.pages_per_block {
                     let ppn = self.geometry.ppn(block, page);
                     if array.page_use(ppn) != PageUse::Erased {
@@ -325,7 +378,7 @@ impl Image {
         let mut array = Array::new(g.clone(), cell, g.sector_bytes as usize);
         array.keep_changes();
         let mut table = vec![0; (g.blocks() as usize) * BLOCK_BYTES];
-        self.file.read_exact_at(&mut table, HEADER).map_err(|e| self.fail(e))?;
+        self.read(&mut table, HEADER)?;
         let mut slot = vec![0; self.slot_bytes as usize];
         let blocks = (0..g.planes()).flat_map(|plane| g.blocks_of(plane));
         for (block, record) in blocks.zip(table.chunks_exact(BLOCK_BYTES)) {
@@ -350,19 +403,15 @@ impl Image {
         slot: &mut [u8],
     ) -> Result<(), Error> {
         let g = &self.geometry;
-        let (first, pages) = (self.slot(g.ppn(block, 0)), u64::from(g.pages_per_block));
-        // Blocks that are all hole are many: they are not looked at page by page.
-        match rustix::fs::seek(&self.file, SeekFrom::Data(first)) {
-            Ok(data) if data < first + pages * self.slot_bytes => {}
-            Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(()),
-            Err(_) => {}
+        if self.is_hole(block) {
+            return Ok(());
         }
         let mut found: Vec<(u64, Ppn, PageRecord, Vec<u8>)> = Vec::new();
         for page in 0..g.pages_per_block {
             let ppn = g.ppn(block, page);
             let at = self.slot(ppn);
             let head = &mut slot[..PAGE_HEAD];
-            self.file.read_exact_at(head, at).map_err(|e| self.fail(e))?;
+            self.read(head, at)?;
             let Some(mut read) = PageRecord::read(ppn.0, head) else { continue };
             if read.seq < record.since {
                 continue;
@@ -372,7 +421,7 @@ impl Image {
             let mut sound = false;
             let mut bytes = vec![];
             if let Some(contents) = contents {
-                self.file.read_exact_at(contents, at + PAGE_HEAD as u64).map_err(|e| self.fail(e))?;
+                self.read(contents, at + PAGE_HEAD as u64)?;
                 sound = read.is_sound(&head, contents) && self.makes_sense(&read);
                 bytes = contents.to_vec();
             }

@@ -181,6 +181,17 @@ impl PageRecord {
         })
     }
 
+    /// Whether this is the record, as it was written, of a page that a power cut tore.
+    #[must_use]
+    pub fn is_recorded_as_torn(ppn: u32, head: &[u8]) -> bool {
+        head.len() == PAGE_HEAD
+            && head[32] == PageUse::Torn as u8
+            && word(head, 0) == PAGE_MAGIC
+            && word(head, 8) == ppn
+            && word(head, 12) == 0
+            && word(head, 4) == crc32fast::hash(&head[8..])
+    }
+
     /// Whether head and contents are what was written.
     #[must_use]
     pub fn is_sound(&self, head: &[u8], contents: &[u8]) -> bool {

@@ -2,11 +2,13 @@
 
 use nandle_nand::{Array, Block, Nand, Ppn};
 
+use crate::advisor::PageTypes;
 use crate::blocks::Blocks;
 
 pub mod begun;
 pub mod lsb_first;
 pub mod papa;
+pub mod preferred;
 pub mod size_based;
 pub mod strict;
 
@@ -138,6 +140,8 @@ pub enum Allocation {
     SizeBased(size_based::SizeBased),
     /// See [`papa`].
     Papa(papa::Papa),
+    /// See [`preferred`].
+    Preferred(preferred::Preferred),
 }
 
 impl Allocation {
@@ -159,6 +163,17 @@ impl Allocation {
             AllocationKind::Papa => Self::Papa(papa::Papa::new(begun())),
         }
     }
+    /// From now on page types are taken in the order of preference that `says` gives for each class, if
+    /// the policy chooses types at all and none was given before.
+    pub(crate) fn prefer(&mut self, says: impl Fn(PageClass, usize) -> PageTypes) {
+        if matches!(self, Self::Preferred(_)) {
+            return;
+        }
+        let Some(begun) = self.begun() else { return };
+        if let Some(order) = preferred::orders(begun.bits(), says) {
+            *self = Self::Preferred(preferred::Preferred::new(begun.clone(), order));
+        }
+    }
     #[inline]
     fn begun(&self) -> Option<&begun::Begun> {
         match self {
@@ -166,6 +181,7 @@ impl Allocation {
             Self::LsbFirst(p) => Some(&p.begun),
             Self::SizeBased(p) => Some(&p.begun),
             Self::Papa(p) => Some(&p.begun),
+            Self::Preferred(p) => Some(&p.begun),
         }
     }
     fn begun_mut(&mut self) -> Option<&mut begun::Begun> {
@@ -174,6 +190,7 @@ impl Allocation {
             Self::LsbFirst(p) => Some(&mut p.begun),
             Self::SizeBased(p) => Some(&mut p.begun),
             Self::Papa(p) => Some(&mut p.begun),
+            Self::Preferred(p) => Some(&mut p.begun),
         }
     }
     /// The next page for `role` in `plane`, opening a block if needed; none if that takes a block
@@ -193,13 +210,14 @@ impl Allocation {
             Self::LsbFirst(lsb_first) => lsb_first.take(plane, role, array, blocks),
             Self::SizeBased(size_based) => size_based.take(plane, role, class, array, blocks),
             Self::Papa(papa) => papa.take(plane, role, class, array, blocks, stats),
+            Self::Preferred(p) => p.take(plane, role, class, array, blocks),
         }
     }
     /// The page that [`Allocation::take`] would give, where the policy can tell before it opens a block.
     pub(crate) fn peek(&self, plane: u32, role: Role, _class: PageClass, array: &Array) -> Option<Ppn> {
         match self {
             Self::Strict(strict) => strict.peek(plane, role, array),
-            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) => None,
+            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) | Self::Preferred(_) => None,
         }
     }
     /// Pages of `class` that `role` can write in `plane` now.
@@ -215,6 +233,7 @@ impl Allocation {
         match self {
             Self::Strict(strict) => strict.room(plane, role, array, blocks),
             Self::LsbFirst(p) => p.begun.room(plane, role, 0..p.begun.bits(), blocks),
+            Self::Preferred(p) => p.begun.room(plane, role, 0..p.begun.bits(), blocks),
             Self::SizeBased(p) => p.begun.room(plane, role, p.kinds(role, class), blocks),
             Self::Papa(p) => p.begun.room(plane, role, p.kinds(role, class), blocks),
         }
@@ -224,7 +243,7 @@ impl Allocation {
     pub(crate) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
         match self {
             Self::Strict(strict) => strict.left(plane, role, array),
-            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) => 0,
+            Self::LsbFirst(_) | Self::SizeBased(_) | Self::Papa(_) | Self::Preferred(_) => 0,
         }
     }
     /// Blocks' worth of pages that collection can write in `plane`: what the watermarks are compared
@@ -238,7 +257,7 @@ impl Allocation {
     #[inline]
     pub(crate) fn runs_short(&self, plane: u32, soft: u32, blocks: &Blocks) -> bool {
         match self {
-            Self::Strict(_) | Self::LsbFirst(_) => false,
+            Self::Strict(_) | Self::LsbFirst(_) | Self::Preferred(_) => false,
             Self::SizeBased(p) => p.begun.short_of(plane, size_based::SMALL, soft, blocks),
             Self::Papa(p) => p.begun.short_of(plane, p.partial(), soft, blocks),
         }

@@ -88,7 +88,7 @@ impl Default for MultiVersionConfig {
 enum Plan {
     /// Nothing: it is programmed alone.
     Alone,
-    /// These sectors of the newest version.
+    /// These sectors, as a rule of the newest version.
     Newest(u64),
     /// All that is stored (read-modify-write).
     Everything,
@@ -205,6 +205,9 @@ impl MultiVersion {
     /// What has to be read before `mask` of `lpn` is written, budget and pointers aside.
     fn plan(&self, flash: &Flash, lpn: u32, mask: u64) -> Plan {
         let list = flash.own(lpn);
+        if let Some(rest) = self.advised(flash, lpn, mask, &list) {
+            return if rest == 0 { Plan::Alone } else { Plan::Newest(rest) };
+        }
         if pages(&list) < self.settings.max_versions as usize {
             return Plan::Alone;
         }
@@ -212,6 +215,17 @@ impl MultiVersion {
             0 => Plan::Alone,
             rest => Plan::Newest(rest),
         }
+    }
+
+    /// What an advisor would have rewritten with `mask`, if that leaves no more pages than allowed.
+    #[inline]
+    fn advised(&self, flash: &Flash, lpn: u32, mask: u64, list: &FragmentList) -> Option<u64> {
+        if flash.advisors.is_empty() || !self.versions {
+            return None;
+        }
+        let rest = flash.advised_rewrite(lpn, mask, keep(list, mask))?;
+        let left: FragmentList = list.iter().filter(|f| f.mask & !(mask | rest) != 0).copied().collect();
+        (pages(&left) < self.settings.max_versions as usize).then_some(rest)
     }
 
     /// The pages that are read before `mask` of `lpn` is programmed.
@@ -229,7 +243,7 @@ impl MultiVersion {
         };
         match plan {
             Plan::Alone => SmallVec::new(),
-            Plan::Newest(_) => SmallVec::from_slice(&[list[0].ppn]),
+            Plan::Newest(rest) => list.iter().filter(|f| f.mask & rest != 0).map(|f| f.ppn).collect(),
             Plan::Everything => list.iter().filter(|f| f.mask & !mask != 0).map(|f| f.ppn).collect(),
         }
     }

@@ -196,6 +196,11 @@ impl Streams {
         }
     }
 
+    /// Whether the host's stream ids mean something.
+    pub(crate) fn has_several(&self) -> bool {
+        matches!(self, Self::MultiStream(_) | Self::Fdp(_))
+    }
+
     /// FDP's state, if that is the policy.
     pub fn fdp(&self) -> Option<&fdp::Fdp> {
         match self {
