@@ -87,7 +87,7 @@ impl Shape {
     /// As [`Geometry::die_of_plane`].
     #[inline]
     pub fn die_of_plane(&self, plane: u32) -> u32 {
-        (u64::from(plane) * self.die_of_plane >> 32) as u32
+        ((u64::from(plane) * self.die_of_plane) >> 32) as u32
     }
     /// The number of `ppn` among all pages of the device.
     #[inline]
