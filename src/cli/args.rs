@@ -37,6 +37,10 @@ pub enum Command {
     /// Tell a drive that ranges of blocks belong to one object (FlashAlloc), over NVMe/TCP.
     #[command(name = "flashalloc")]
     FlashAlloc(FlashAlloc),
+    /// Show what a served drive has done so far (`nandle serve --http`).
+    Stat(Stat),
+    /// Watch a served drive at work (`nandle serve --http`).
+    Top(Top),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
@@ -158,6 +162,13 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "ADDR")]
     pub nvme_tcp: Vec<nandle_serve::nvme_tcp::Address>,
+    /// Show what the drive is doing at HOST:PORT, PORT or unix:PATH: a page, JSON, Prometheus' metrics
+    /// (loopback if no host is given, port 8420 if no port is; repeatable).
+    #[arg(long, value_name = "ADDR")]
+    pub http: Vec<nandle_serve::http::Address>,
+    /// Have the same requests drive other schemes in simulation, side by side, separated by commas.
+    #[arg(long, value_name = "S1,S2,...")]
+    pub shadow: Option<String>,
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
@@ -187,6 +198,31 @@ pub struct FlashAlloc {
     /// Ranges of the object: first logical block, and how many.
     #[arg(required = true, value_name = "LBA:LEN", value_parser = super::serve::range)]
     pub ranges: Vec<(u64, u32)>,
+}
+
+/// `nandle stat`
+#[derive(Debug, Group)]
+pub struct Stat {
+    /// Where the drive shows what it is doing (`nandle serve --http`).
+    #[arg(long, value_name = "ADDR", default_value = "localhost")]
+    pub at: nandle_serve::http::Address,
+    /// Print the JSON of /live.json, without the series and the map of blocks.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nandle top`
+#[derive(Debug, Group)]
+pub struct Top {
+    /// Where the drive shows what it is doing (`nandle serve --http`).
+    #[arg(long, value_name = "ADDR", default_value = "localhost")]
+    pub at: nandle_serve::http::Address,
+    /// Seconds between two looks.
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::stat::seconds)]
+    pub interval: f64,
+    /// End after so many looks.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub count: Option<u64>,
 }
 
 /// How trace files are read.

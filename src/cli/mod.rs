@@ -8,6 +8,7 @@ mod report;
 mod reproduce;
 mod run;
 mod serve;
+mod stat;
 mod sweep;
 mod trace;
 
@@ -46,6 +47,8 @@ pub fn main() -> ExitCode {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
         args::Command::FlashAlloc(args) => serve::flashalloc(&args),
+        args::Command::Stat(args) => stat::stat(&args),
+        args::Command::Top(args) => stat::top(&args),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),

@@ -1,12 +1,14 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
+use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
 use crate::Report;
+use crate::live::Snapshot;
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,8 @@ pub(crate) enum Message {
     Job(Job),
     Report(Sender<Report>),
     Inspect(Box<dyn FnOnce(&Ssd) + Send>),
+    Snapshot(Sender<Snapshot>),
+    Summary(Sender<Box<Summary>>),
     Stop,
 }
 
@@ -145,6 +149,8 @@ pub struct Device {
     clock: Clock,
 }
 
+/// How long an answer is waited for before it is asked whether anybody still wants it.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Requests on their way to the driver before a transport is made to wait.
 const QUEUE: usize = 1024;
 
@@ -171,12 +177,51 @@ impl Device {
         }
     }
 
+    /// Sends a message that the driver answers; none if it is gone, or if it did not answer and `wanted`
+    /// is no longer true.
+    fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.sender.send(message(sender)).ok()?;
+        loop {
+            match receiver.recv_timeout(PATIENCE) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) if wanted() => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// What the drive has done so far; none if it is gone.
     #[must_use]
     pub fn report(&self) -> Option<Report> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        self.sender.send(Message::Report(sender)).ok()?;
-        receiver.recv().ok()
+        self.ask(|| true, Message::Report)
+    }
+
+    /// Its counters, and the latencies since the last snapshot; none if it is gone. One asks: see
+    /// [`crate::live::Monitor`]. It is waited for while `wanted` is true.
+    pub(crate) fn snapshot(&self, wanted: impl Fn() -> bool) -> Option<Snapshot> {
+        self.ask(wanted, Message::Snapshot)
+    }
+
+    /// What `look` sees of the drive, between two requests; it must not block. None if the drive is gone, or
+    /// `wanted` no longer true.
+    pub(crate) fn look<T: Send + 'static>(
+        &self,
+        wanted: impl Fn() -> bool,
+        look: impl FnOnce(&Ssd) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.ask(wanted, |to| {
+            Message::Inspect(Box::new(move |ssd| {
+                let _ = to.send(look(ssd));
+            }))
+        })
+    }
+
+    /// Everything that the drive adds up to so far; none if it is gone. Takes the driver up to a
+    /// millisecond.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        self.ask(|| true, Message::Summary).map(|summary| *summary)
     }
 
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive

@@ -12,13 +12,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use nandle_lab::config::Drive;
-use nandle_lab::measure::Meter;
+use nandle_lab::measure::summary::{Summary, Trace};
+use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::{Format, Request, Writer};
 
 use crate::device::{Job, Message, Reply};
 use crate::image::Image;
+use crate::live::shadow::{self, Shadow};
+use crate::live::{Snapshot, Window};
 use crate::plan::{self, Step};
 use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 
@@ -53,6 +56,8 @@ pub struct Options {
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace, with the drive's time.
     pub record: Option<PathBuf>,
+    /// Drives that do the same in simulation ([`crate::live::shadow`]).
+    pub shadows: Vec<Drive>,
 }
 
 /// How serving came to its end.
@@ -77,6 +82,8 @@ pub struct Ended {
     pub meter: Meter,
     /// The drive; none after a power cut.
     pub ssd: Option<Ssd>,
+    /// The shadows, each with all that it was sent done.
+    pub shadows: Vec<Shadow>,
 }
 
 /// A request under way.
@@ -119,6 +126,12 @@ pub struct Driver {
     changes: Vec<Change>,
     meter: Meter,
     lateness: Lateness,
+    /// Latencies since the last snapshot, once there was one.
+    window: Option<Box<Window>>,
+    scheme: String,
+    seed: u64,
+    feeds: Vec<shadow::Feed>,
+    shadows: Vec<shadow::Running>,
     record: Option<Writer>,
     cut_after: Option<u64>,
     submitted: u64,
@@ -204,6 +217,13 @@ impl Driver {
             page_bytes: config.geometry.page_bytes,
             queue_depth: config.queue.depth,
         };
+        let mut feeds = Vec::new();
+        let mut shadows = Vec::new();
+        for other in &options.shadows {
+            let (feed, running) = shadow::start(other, options.seed, shape.bytes)?;
+            feeds.push(feed);
+            shadows.push(running);
+        }
         let clock = Clock::started();
         let (device, receiver) = Device::channel(shape, clock);
         let mut meter = Meter::default();
@@ -218,6 +238,11 @@ impl Driver {
             changes,
             meter,
             lateness: Lateness::default(),
+            window: None,
+            scheme: nandle_lab::config::scheme_name(config),
+            seed: options.seed,
+            feeds,
+            shadows,
             record,
             cut_after: options.power_cut_after,
             submitted: 0,
@@ -230,6 +255,12 @@ impl Driver {
             stopping: false,
         };
         Ok((driver, device))
+    }
+
+    /// The shadows, in the order in which they were asked for.
+    #[must_use]
+    pub fn shadows(&self) -> Vec<Shadow> {
+        self.shadows.iter().map(|running| running.shadow.clone()).collect()
     }
 
     /// Serves until asked to stop, or until the power is cut on purpose. Blocks.
@@ -271,13 +302,36 @@ impl Driver {
         if let Some(record) = self.record {
             record.finish()?;
         }
+        drop(self.feeds);
+        let shadows = self.shadows.into_iter().map(shadow::Running::finish).collect();
         let end = if end { End::PowerCut { lost } } else { End::Stopped };
-        Ok(Ended { end, report, meter: self.meter, ssd })
+        Ok(Ended { end, report, meter: self.meter, ssd, shadows })
     }
 
     fn report(&self) -> Report {
         let real = self.timing == Timing::Real;
         Report::of(&self.ssd, &self.meter, real.then_some(&self.lateness))
+    }
+
+    fn summary(&self) -> Summary {
+        let commands: u64 = self.meter.latency.iter().map(|kind| kind.requests).sum();
+        let context = Context {
+            workload: "served".into(),
+            scheme: self.scheme.clone(),
+            seed: self.seed,
+            cpu_s: nandle_lab::resources::thread_cpu().as_secs_f64(),
+            trace: Trace { submitted: commands, completed: commands, ..Trace::default() },
+            ..Context::default()
+        };
+        summarise(&self.ssd, &self.meter, context)
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let waiting = self.ready.len() + self.held.len();
+        let mut snapshot = Snapshot::of(&self.ssd, &self.meter, waiting);
+        snapshot.wall_ns = self.clock.now();
+        snapshot.window = self.window.replace(Box::default());
+        snapshot
     }
 
     /// Whether the power was cut.
@@ -361,6 +415,12 @@ impl Driver {
                 let _ = to.send(self.report());
             }
             Message::Inspect(look) => look(&self.ssd),
+            Message::Snapshot(to) => {
+                let _ = to.send(self.snapshot());
+            }
+            Message::Summary(to) => {
+                let _ = to.send(Box::new(self.summary()));
+            }
             Message::Job(job) if self.stopping => (job.reply)(Err(Fault::Gone)),
             Message::Job(job) => self.job(job)?,
         }
@@ -369,7 +429,10 @@ impl Driver {
 
     fn job(&mut self, job: Job) -> Result<(), Error> {
         if let Io::NextUnits { handles } = &job.io {
-            handles.iter().for_each(|&handle| self.ssd.next_reclaim_unit(handle));
+            for &handle in handles {
+                self.ssd.next_reclaim_unit(handle);
+                self.feeds.iter().for_each(|feed| feed.next_unit(handle));
+            }
         }
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
@@ -473,14 +536,16 @@ impl Driver {
             }
         };
         let at = self.ssd.now();
-        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, task.since.min(at));
+        let since = task.since.min(at);
+        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
         let command = Command { id: number, op, lsn, sectors, fua: durable, stream: hint, data: &written };
-        self.submit(at, &command)
+        self.submit(at, since, &command)
     }
 
-    /// Hands a command to the drive, and to the trace.
-    fn submit(&mut self, at: Time, command: &Command<'_>) -> Result<(), Error> {
+    /// Hands a command that arrived at `since` to the drive, to its shadows and to the trace.
+    fn submit(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
         self.ssd.submit(at, command);
+        self.feeds.iter().for_each(|feed| feed.command(since, command));
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };
         let sector = u64::from(self.shape.sector_bytes);
@@ -604,7 +669,11 @@ impl Driver {
         if task.op == Op::FlashAlloc {
             self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
         } else if fault.is_none() {
-            self.meter.completed(task.op, task.bytes, at.saturating_sub(since), at, &self.ssd);
+            let ns = at.saturating_sub(since);
+            self.meter.completed(task.op, task.bytes, ns, at, &self.ssd);
+            if let Some(window) = &mut self.window {
+                window.took(task.op, ns);
+            }
         } else {
             self.meter.refused(at);
         }
@@ -640,7 +709,11 @@ impl Driver {
         }
         let Some(task) = self.tasks.remove(&id) else { return Ok(()) };
         if self.timing == Timing::Real {
-            self.lateness.record(self.clock.now().saturating_sub(at));
+            let late = self.clock.now().saturating_sub(at);
+            self.lateness.record(late);
+            if let Some(window) = &mut self.window {
+                window.late(late);
+            }
         }
         (task.reply)(match fault {
             None => Ok(task.answer),
@@ -653,7 +726,7 @@ impl Driver {
     fn shut_down(&mut self) -> Result<(), Error> {
         let (id, at) = (self.next_task, self.ssd.now());
         let flush = Command { id, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
-        self.submit(at, &flush)?;
+        self.submit(at, at, &flush)?;
         while self.ssd.outstanding() > 0 {
             let Some(next) = self.ssd.next_event() else {
                 return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });

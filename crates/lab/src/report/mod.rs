@@ -18,6 +18,7 @@ use crate::measure::Summary;
 use crate::measure::metrics::{METRICS, Metric, ratio};
 use crate::run::Loaded;
 use crate::units::{bytes, count, time};
+pub use page::STYLE;
 use page::{Csv, Page};
 use svg::{Axis, Bar, escape, figure};
 
