@@ -169,9 +169,10 @@ pub fn stored(ssd: &Ssd, shape: &Shape, offset: u64, bytes: u64, most: usize) ->
             let in_page = at / sector % per_page;
             let is_stored = mask >> in_page & 1 == 1;
             let next = ((at / sector + 1) * sector).min(end);
+            let extents = out.len();
             match out.last_mut() {
                 Some((length, same)) if *same == is_stored => *length += next - at,
-                _ if out.len() == most => return out,
+                _ if extents == most => return out,
                 _ => out.push((next - at, is_stored)),
             }
             at = next;

@@ -65,12 +65,17 @@ impl Text {
     /// A histogram; counts up to a limit are exact to the 1% of the figures that they are made of.
     fn histogram(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram<u64>, sum_s: f64) {
         let bucket = format!("{name}_bucket");
+        let mut counts = [0; LIMITS.len()];
+        for value in histogram.iter_recorded() {
+            let slot = LIMITS.partition_point(|&limit| limit < value.value_iterated_to());
+            if let Some(count) = counts.get_mut(slot) {
+                *count += value.count_at_value();
+            }
+        }
         let mut below = 0;
-        let mut from = 0;
-        for limit in LIMITS {
-            below += histogram.count_between(from, limit - 1);
-            from = limit;
-            let limit = (limit as f64 / 1e9).to_string();
+        for (limit, count) in LIMITS.iter().zip(counts) {
+            below += count;
+            let limit = (*limit as f64 / 1e9).to_string();
             self.sample(&bucket, &[labels, &[("le", limit.as_str())]].concat(), below as f64);
         }
         let all = histogram.len() as f64;
