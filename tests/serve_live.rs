@@ -213,7 +213,7 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
 fn shadows_do_what_a_simulation_of_the_same_requests_does() {
     let dir = temp();
     // One at a time in real time, and many without: in both, arrivals are what the trace says.
-    let shadows = "baseline,waflash,lru+page+fdp(4)";
+    let shadows = "baseline,waflash,lru+page+multi-stream(2)";
     let more = ["--timing", "off", "--shadow", shadows, "--record", "t.csv", "--json", "served.json"];
     let (server, at) = start(dir.path(), &with(SMALL, &more));
     load(&server, 6000, "shadows");
@@ -230,7 +230,7 @@ fn shadows_do_what_a_simulation_of_the_same_requests_does() {
     server.stop();
     let served = json(&std::fs::read_to_string(dir.path().join("served.json")).expect("a summary"));
     assert!(served["flash"]["erases"].as_u64() > Some(10), "too little load to mean anything");
-    for (n, scheme) in ["baseline", "waflash", "lru+page+fdp(4)"].into_iter().enumerate() {
+    for (n, scheme) in ["baseline", "waflash", "lru+page+multi-stream(2)"].into_iter().enumerate() {
         let shadow = &served["shadows"][n];
         assert_eq!((&shadow["shadow"]["missed"], &shadow["shadow"]["queued"]), (&0.into(), &0.into()));
         assert_eq!(shadow["complete"], true);

@@ -44,8 +44,9 @@ fn percentiles(histogram: &Histogram<u64>) -> Value {
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
-fn latencies(histogram: &Histogram<u64>) -> Value {
-    let most = if histogram.is_empty() { 0 } else { histogram.max() };
+/// Of a histogram none of whose values is above `most_ns`, to which its own maximum is rounded.
+fn latencies(histogram: &Histogram<u64>, most_ns: u64) -> Value {
+    let most = if histogram.is_empty() { 0 } else { histogram.max().min(most_ns) };
     let mean = if histogram.is_empty() { 0.0 } else { histogram.mean() };
     json!({ "mean": mean, "max": most, "percentile": percentiles(histogram) })
 }
@@ -143,8 +144,8 @@ impl Book {
         let lateness = (self.timing == Timing::Real).then(|| {
             json!({
                 "answers": self.total.lateness.len(),
-                "all": latencies(&self.total.lateness),
-                "now": latencies(&now.lateness),
+                "all": latencies(&self.total.lateness, u64::MAX),
+                "now": latencies(&now.lateness, u64::MAX),
             })
         });
         json!({
@@ -215,7 +216,7 @@ impl Book {
                 "now": {
                     "iops": rate(&|p| p.requests[kind]),
                     "bw_bytes": rate(&|p| p.bytes[kind]),
-                    "lat_ns": latencies(&now.latency[kind]),
+                    "lat_ns": latencies(&now.latency[kind], last.max_ns[kind]),
                 },
             });
             ((*name).to_owned(), one)
