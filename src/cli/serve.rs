@@ -245,7 +245,7 @@ fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Fai
         scheme,
         seed: args.seed,
         complete: true,
-        cpu_s: nandle_lab::resources::thread_cpu().as_secs_f64(),
+        cpu_s: nandle_serve::driver::cpu_s(),
         trace: nandle_lab::measure::summary::Trace {
             submitted: ended.report.commands.iter().sum(),
             completed: ended.report.commands.iter().sum(),

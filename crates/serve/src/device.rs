@@ -1,14 +1,16 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
-use crate::Report;
 use crate::live::Snapshot;
+use crate::{Driver, Report};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,10 +143,28 @@ impl Clock {
     }
 }
 
+/// Where the drive is while its own thread has nothing to do: whoever has a request then carries it out
+/// at once, on its own thread, instead of waking the other.
+#[derive(Default)]
+pub(crate) struct Seat {
+    pub driver: Mutex<Option<Driver>>,
+    /// The drive's own thread.
+    pub thread: OnceLock<Thread>,
+}
+
+impl Seat {
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
 /// A handle to the drive, for transports; a clone is another handle to the same drive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Device {
     sender: SyncSender<Message>,
+    seat: Arc<Seat>,
     shape: Shape,
     clock: Clock,
 }
@@ -155,9 +175,17 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const QUEUE: usize = 1024;
 
 impl Device {
-    pub(crate) fn channel(shape: Shape, clock: Clock) -> (Self, Receiver<Message>) {
+    pub(crate) fn channel(shape: Shape, clock: Clock) -> (Self, Receiver<Message>, Arc<Seat>) {
         let (sender, receiver) = sync_channel(QUEUE);
-        (Self { sender, shape, clock }, receiver)
+        let seat = Arc::<Seat>::default();
+        (Self { sender, seat: seat.clone(), shape, clock }, receiver, seat)
+    }
+
+    /// Puts a message into the queue; the message if the drive is gone.
+    fn send(&self, message: Message) -> Result<(), Message> {
+        self.sender.send(message).map_err(|failed| failed.0)?;
+        self.seat.wake();
+        Ok(())
     }
 
     /// Sizes that transports announce.
@@ -166,13 +194,22 @@ impl Device {
         self.shape
     }
 
-    /// Hands a request over, waiting while too many are on their way. `reply` is called once, on
-    /// the driver's thread, and must not block.
+    /// Hands a request over, waiting while too many are on their way. `reply` is called once, on this or
+    /// another thread, perhaps before this returns; it must not block.
     pub fn submit(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
         let job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
-        if let Err(failed) = self.sender.send(Message::Job(job))
-            && let Message::Job(job) = failed.0
+        // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
+        if let Ok(mut seat) = self.seat.driver.try_lock()
+            && let Some(driver) = seat.as_mut()
         {
+            let wake = driver.take_over(job);
+            drop(seat);
+            if wake {
+                self.seat.wake();
+            }
+            return;
+        }
+        if let Err(Message::Job(job)) = self.send(Message::Job(job)) {
             (job.reply)(Err(Fault::Gone));
         }
     }
@@ -181,7 +218,7 @@ impl Device {
     /// is no longer true.
     fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.sender.send(message(sender)).ok()?;
+        self.send(message(sender)).ok()?;
         loop {
             match receiver.recv_timeout(PATIENCE) {
                 Ok(answer) => return Some(answer),
@@ -227,11 +264,11 @@ impl Device {
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive
     /// is gone `look` is dropped.
     pub fn inspect(&self, look: impl FnOnce(&Ssd) + Send + 'static) {
-        let _ = self.sender.send(Message::Inspect(Box::new(look)));
+        let _ = self.send(Message::Inspect(Box::new(look)));
     }
 
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
-        let _ = self.sender.send(Message::Stop);
+        let _ = self.send(Message::Stop);
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Requests are submitted at the time at which their transport had them whole, and answered when the
 //! wall clock has passed their completion in the model: never before, and late by what
-//! [`Lateness`] says. With timing off the drive's clock runs as fast as the model computes. Every
+//! [`Lateness`] says. While its thread sleeps, a request is carried out on the thread that brings it
+//! (`Device::submit`), so that it waits for no other. With timing off the drive's clock runs as fast as the model computes. Every
 //! event is carried out one by one and what it changed on flash is in the image before anything
 //! that follows from it is answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use nandle_lab::config::Drive;
@@ -18,10 +20,12 @@ use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::{Format, Request, Writer};
 
-use crate::device::{Job, Message, Reply};
+use crate::device::{Job, Message, Reply, Seat};
+use crate::gate::lock;
 use crate::image::Image;
 use crate::live::shadow::{self, Shadow};
 use crate::live::{Snapshot, Window};
+use crate::outbox;
 use crate::plan::{self, Step};
 use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 
@@ -43,6 +47,13 @@ pub enum Timing {
     Real,
     /// As soon as the model is done.
     Off,
+}
+
+/// CPU time of the whole server so far, user and system, in seconds: transports and shadows included.
+#[must_use]
+pub fn cpu_s() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
 /// How a drive is served.
@@ -109,6 +120,16 @@ struct Changes {
     merge: bool,
 }
 
+/// What comes after a turn.
+enum Turn {
+    /// There is more to do.
+    Again,
+    /// Nothing until this time, or until something comes.
+    Sleep(Option<Time>),
+    /// Nothing any more; whether the power was cut.
+    Over(bool),
+}
+
 enum Then {
     Nothing,
     Answer { skip: usize, bytes: usize },
@@ -121,6 +142,12 @@ pub struct Driver {
     clock: Clock,
     timing: Timing,
     receiver: Receiver<Message>,
+    seat: Arc<Seat>,
+    /// Until when the drive's own thread sleeps, unless it is woken: [`Time::MAX`] = for good. None while it
+    /// is awake.
+    asleep_until: Option<Time>,
+    /// What went wrong on another thread.
+    failed: Option<Error>,
     shape: Shape,
     image: Option<Image>,
     changes: Vec<Change>,
@@ -225,7 +252,7 @@ impl Driver {
             shadows.push(running);
         }
         let clock = Clock::started();
-        let (device, receiver) = Device::channel(shape, clock);
+        let (device, receiver, seat) = Device::channel(shape, clock);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
@@ -233,6 +260,9 @@ impl Driver {
             clock,
             timing: options.timing,
             receiver,
+            seat,
+            asleep_until: None,
+            failed: None,
             shape,
             image,
             changes,
@@ -267,21 +297,56 @@ impl Driver {
     ///
     /// # Errors
     /// If the image or the trace can no longer be written, or the drive is stuck.
-    pub fn run(mut self) -> Result<Ended, Error> {
+    pub fn run(self) -> Result<Ended, Error> {
         // The kernel may delay a sleeper by this much; without the right to change it, answers are later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let result = self.serve();
+        let (seat, clock) = (self.seat.clone(), self.clock);
+        let _ = seat.thread.set(std::thread::current());
+        *lock(&seat.driver) = Some(self);
+        let (mut this, result) = loop {
+            let mut guard = seat.driver.lock().expect("nobody panicked while carrying a request out");
+            let turn = match guard.as_mut() {
+                Some(driver) => driver.turn(),
+                None => unreachable!("only this thread takes the drive away"),
+            };
+            let result = match turn {
+                Ok(Turn::Again) => continue,
+                Ok(Turn::Sleep(at)) => {
+                    drop(guard);
+                    outbox::flush();
+                    match at {
+                        Some(at) => {
+                            let left = at.saturating_sub(clock.now());
+                            std::thread::park_timeout(Duration::from_nanos(left));
+                        }
+                        None => std::thread::park(),
+                    }
+                    continue;
+                }
+                Ok(Turn::Over(cut)) => Ok(cut),
+                Err(e) => Err(e),
+            };
+            match guard.take() {
+                Some(this) => break (this, result),
+                None => unreachable!("it was there a moment ago"),
+            }
+        };
         if result.is_err() {
-            for (_, task) in self.tasks.drain() {
+            for (_, task) in this.tasks.drain() {
                 (task.reply)(Err(Fault::Image));
             }
         }
         // From here on every request is refused, also those that wait in the queue.
-        while let Ok(message) = self.receiver.try_recv() {
+        while let Ok(message) = this.receiver.try_recv() {
             if let Message::Job(job) = message {
                 (job.reply)(Err(Fault::Gone));
             }
         }
+        outbox::flush();
+        this.finish(result)
+    }
+
+    fn finish(mut self, result: Result<bool, Error>) -> Result<Ended, Error> {
         let end = result?;
         self.meter.finish(&self.ssd);
         let report = self.report();
@@ -319,7 +384,7 @@ impl Driver {
             workload: "served".into(),
             scheme: self.scheme.clone(),
             seed: self.seed,
-            cpu_s: nandle_lab::resources::thread_cpu().as_secs_f64(),
+            cpu_s: cpu_s(),
             trace: Trace { submitted: commands, completed: commands, ..Trace::default() },
             ..Context::default()
         };
@@ -334,27 +399,83 @@ impl Driver {
         snapshot
     }
 
-    /// Whether the power was cut.
-    fn serve(&mut self) -> Result<bool, Error> {
-        loop {
-            self.take_messages()?;
-            if self.is_cut() {
-                return Ok(true);
-            }
-            if self.stopping && self.tasks.is_empty() {
-                self.shut_down()?;
-                return Ok(false);
-            }
-            match self.timing {
-                Timing::Real => self.advance(self.clock.now())?,
-                Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
-                Timing::Off => {}
-            }
-            if self.is_cut() {
-                return Ok(true);
-            }
-            self.wait()?;
+    /// What can be done now.
+    fn turn(&mut self) -> Result<Turn, Error> {
+        self.asleep_until = None;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
+        self.take_messages()?;
+        if self.is_cut() {
+            return Ok(Turn::Over(true));
+        }
+        if self.stopping && self.tasks.is_empty() {
+            self.shut_down()?;
+            return Ok(Turn::Over(false));
+        }
+        match self.timing {
+            Timing::Real => self.advance(self.clock.now())?,
+            Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
+            Timing::Off => {}
+        }
+        if self.is_cut() {
+            return Ok(Turn::Over(true));
+        }
+        Ok(self.rest())
+    }
+
+    /// Whether to sleep, and until when.
+    fn rest(&mut self) -> Turn {
+        if self.stopping && self.tasks.is_empty() {
+            return Turn::Again;
+        }
+        let until = match (self.timing, self.ssd.next_event()) {
+            (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
+            (Timing::Off, _) | (Timing::Real, None) => None,
+            (Timing::Real, Some(at)) if at <= self.clock.now() => return Turn::Again,
+            (Timing::Real, Some(at)) => Some(at),
+        };
+        self.asleep_until = Some(until.unwrap_or(Time::MAX));
+        Turn::Sleep(until)
+    }
+
+    /// Carries a request out on the thread that has it, as far as that goes. Whether the drive's own thread
+    /// must be woken.
+    pub(crate) fn take_over(&mut self, job: Job) -> bool {
+        let result = self.carry_out(job);
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+        if self.failed.is_some() || self.is_cut() || self.stopping || !self.takes_more() {
+            return true;
+        }
+        let next = match self.timing {
+            Timing::Off => None,
+            Timing::Real => self.ssd.next_event(),
+        };
+        // Nobody sets an alarm for a thread that is awake: it will look itself.
+        match (self.asleep_until, next) {
+            (Some(until), Some(next)) if next < until => {
+                self.asleep_until = Some(next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn carry_out(&mut self, job: Job) -> Result<(), Error> {
+        if self.failed.is_some() || self.is_cut() {
+            (job.reply)(Err(Fault::Gone));
+            return Ok(());
+        }
+        // What came before is done before.
+        self.take_messages()?;
+        self.message(Message::Job(job))?;
+        while self.timing == Timing::Off && !self.tasks.is_empty() && !self.is_cut() {
+            self.run_until_something_completes()?;
+            self.take_messages()?;
+        }
+        Ok(())
     }
 
     fn is_cut(&self) -> bool {
@@ -377,35 +498,6 @@ impl Driver {
             }
         }
         Ok(())
-    }
-
-    /// Sleeps until a message comes or something happens in the drive.
-    fn wait(&mut self) -> Result<(), Error> {
-        if self.is_cut() || self.stopping && self.tasks.is_empty() {
-            return Ok(());
-        }
-        let timeout = match (self.timing, self.ssd.next_event()) {
-            (Timing::Off, _) if !self.tasks.is_empty() => return Ok(()),
-            (Timing::Off, _) | (Timing::Real, None) => None,
-            (Timing::Real, Some(at)) => match at.saturating_sub(self.clock.now()) {
-                0 => return Ok(()),
-                ns => Some(Duration::from_nanos(ns)),
-            },
-        };
-        if !self.takes_more() {
-            // Only the drive can make room now.
-            std::thread::sleep(timeout.unwrap_or_default());
-            return Ok(());
-        }
-        let message = match timeout {
-            Some(timeout) => match self.receiver.recv_timeout(timeout) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => return Ok(()),
-                Err(RecvTimeoutError::Disconnected) => Message::Stop,
-            },
-            None => self.receiver.recv().unwrap_or(Message::Stop),
-        };
-        self.message(message)
     }
 
     fn message(&mut self, message: Message) -> Result<(), Error> {

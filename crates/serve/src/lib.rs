@@ -18,6 +18,7 @@ pub mod listen;
 pub mod live;
 pub mod nbd;
 pub mod nvme_tcp;
+mod outbox;
 pub mod plan;
 mod report;
 

@@ -117,6 +117,7 @@ mod tests {
 
     #[test]
     fn cells_of_a_large_drive_stand_for_neighbours() {
+        let demo = nandle_lab::config::Wanted { device: "demo", scheme: None, sets: &[] };
         let geometry = Geometry {
             channels: 2,
             chips_per_channel: 1,
@@ -124,9 +125,7 @@ mod tests {
             planes_per_die: 1,
             blocks_per_plane: 5000,
             pages_per_block: 10,
-            page_bytes: 4096,
-            sector_bytes: 4096,
-            ..nandle_ssd::DeviceConfig::default().geometry
+            ..demo.load().expect("a preset").config.geometry
         };
         let one = |n: u64| Cell {
             state: if n < 5000 { State::Closed } else { State::Free },

@@ -1,25 +1,25 @@
-//! Sockets: a thread that accepts, and two threads for each client.
+//! Sockets: two threads for each client, one that reads and one for what its socket does not take at once.
 //!
 //! The reader waits while too much of its client's is under way, so neither a fast nor a silent
 //! client takes more than 64 MiB and a request.
 
 use std::fmt;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::Shutdown;
+use std::io::{self, BufReader, Read};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use super::session::{Action, Session};
-use crate::gate::Gate;
 use crate::listen::{Listening, Manner, Place, Stream};
+use crate::outbox::{self, Outbox, Pending};
 use crate::{Device, Error, Io, plan};
 
 /// Clients at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 64;
 /// How long a client may think between two messages of the negotiation.
 const NEGOTIATION: Duration = Duration::from_secs(20);
+/// Requests whose answers may be held back while further ones are there to be read.
+const MOST_CORKED: u32 = 32;
 /// The port that NBD has from IANA.
 const PORT: u16 = 10809;
 
@@ -44,13 +44,6 @@ impl fmt::Display for Address {
             Place::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
         }
     }
-}
-
-/// What is sent to a client: bytes, and how much room they give back.
-struct Outgoing {
-    head: Vec<u8>,
-    data: Vec<u8>,
-    room: Option<u64>,
 }
 
 struct Shared {
@@ -87,17 +80,14 @@ impl Server {
 /// A client, from greeting to farewell.
 fn converse(stream: &Stream, shared: &Shared) -> io::Result<()> {
     let (mut session, greeting) = Session::new(shared.device.shape(), &shared.description);
-    let (to_client, outgoing) = channel();
-    let gate = Arc::new(Gate::default());
+    let outbox = Outbox::new(stream)?;
     std::thread::scope(|scope| {
-        let room = &gate;
-        let writer = scope.spawn(move || write(stream, &outgoing, room));
-        let _ = to_client.send(Outgoing { head: greeting, data: vec![], room: None });
-        let result = listen(stream, &mut session, shared, &to_client, &gate);
-        // The writer ends when the last answer under way has been sent.
-        drop(to_client);
-        let written = writer.join().unwrap_or(Ok(()));
-        result.and(written)
+        let writer = std::thread::Builder::new().name("nbd writer".into());
+        writer.spawn_scoped(scope, || outbox.write())?;
+        Pending::new(&outbox, 0).answer(greeting, vec![]);
+        let result = listen(stream, &mut session, shared, &outbox);
+        outbox.end();
+        result
     })
 }
 
@@ -105,12 +95,12 @@ fn listen(
     stream: &Stream,
     session: &mut Session,
     shared: &Shared,
-    to_client: &Sender<Outgoing>,
-    gate: &Arc<Gate>,
+    outbox: &Arc<Outbox>,
 ) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(64 << 10, stream);
     stream.read_timeout(Some(NEGOTIATION))?;
     let mut negotiating = true;
+    let mut corked = 0;
     loop {
         if negotiating && session.is_transmitting() {
             negotiating = false;
@@ -120,6 +110,12 @@ fn listen(
         if wanted == 0 {
             return Ok(());
         }
+        // Before this thread waits, or has held answers back for long.
+        corked += 1;
+        if reader.buffer().len() < wanted || corked > MOST_CORKED {
+            outbox::flush();
+            corked = 0;
+        }
         // Grown as the bytes come: a length alone takes no memory.
         let mut bytes = Vec::with_capacity(wanted.min(1 << 20));
         if (&mut reader).take(wanted as u64).read_to_end(&mut bytes)? < wanted {
@@ -127,17 +123,13 @@ fn listen(
         }
         for action in session.take(bytes) {
             match action {
-                Action::Send(head) => {
-                    gate.enter(0);
-                    let _ = to_client.send(Outgoing { head, data: vec![], room: Some(0) });
-                }
+                Action::Send(head) => Pending::new(outbox, 0).answer(head, vec![]),
                 Action::Close => return Ok(()),
                 Action::Status { ticket, offset, bytes, most } => {
-                    gate.enter(0);
-                    let (to_client, shape) = (to_client.clone(), shared.device.shape());
+                    let (pending, shape) = (Pending::new(outbox, 0), shared.device.shape());
                     shared.device.inspect(move |ssd| {
-                        let head = ticket.extents(&plan::stored(ssd, &shape, offset, bytes, most));
-                        let _ = to_client.send(Outgoing { head, data: vec![], room: Some(0) });
+                        let extents = plan::stored(ssd, &shape, offset, bytes, most);
+                        pending.answer(ticket.extents(&extents), vec![]);
                     });
                 }
                 Action::Submit(ticket, io) => {
@@ -146,46 +138,13 @@ fn listen(
                         Io::Write { data, .. } => data.len() as u64,
                         _ => 0,
                     };
-                    gate.enter(room);
-                    let to_client = to_client.clone();
+                    let pending = Pending::new(outbox, room);
                     shared.device.submit(io, move |outcome| {
                         let (head, data) = ticket.answer(outcome);
-                        // A client that has gone needs no answer.
-                        let _ = to_client.send(Outgoing { head, data, room: Some(room) });
+                        pending.answer(head, data);
                     });
                 }
             }
-        }
-    }
-}
-
-/// Sends what comes, until nothing more can come. After a failure it only makes room.
-fn write(stream: &Stream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> io::Result<()> {
-    let mut writer = BufWriter::with_capacity(64 << 10, stream);
-    let mut result = Ok(());
-    loop {
-        let next = match outgoing.try_recv() {
-            Ok(next) => Some(next),
-            Err(TryRecvError::Disconnected) => None,
-            Err(TryRecvError::Empty) => {
-                if result.is_ok() {
-                    result = writer.flush();
-                }
-                outgoing.recv().ok()
-            }
-        };
-        if let Some(Outgoing { head, data, room }) = next {
-            if result.is_ok() {
-                result = writer.write_all(&head).and_then(|()| writer.write_all(&data));
-            }
-            if let Some(room) = room {
-                gate.leave(room);
-            }
-            if result.is_err() {
-                stream.shut(Shutdown::Both);
-            }
-        } else {
-            return result.and_then(|()| writer.flush());
         }
     }
 }

@@ -369,7 +369,7 @@ fn write(mut stream: &Stream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> io:
         };
         encoder.encode(out, &mut bytes);
         if let Some(room) = room {
-            gate.leave(room);
+            gate.leave(1, room);
         }
         if bytes.len() >= BATCH {
             send(&mut bytes, &mut result);
