@@ -126,7 +126,10 @@ fn what_is_shown_is_what_was_done() {
     let map = &view["blocks"]["map"];
     let of = |key: &str| map[key].as_u64().expect("a count");
     let all: u64 = ["free", "open", "closed", "victim", "erasing", "bad"].map(of).iter().sum();
-    assert_eq!((Some(all), Some(of("free"))), (view["blocks"]["total"].as_u64(), view["blocks"]["free"].as_u64()));
+    assert_eq!(
+        (Some(all), Some(of("free"))),
+        (view["blocks"]["total"].as_u64(), view["blocks"]["free"].as_u64())
+    );
     assert_eq!(map["states"].as_str().map(str::len), map["valid_percent"].as_array().map(Vec::len));
     assert!(map["valid_percent"].as_array().expect("cells").iter().any(|v| v.as_u64() > Some(50)));
     // Every second of the series adds up to all requests.
@@ -176,7 +179,11 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
         (long.as_bytes(), "431"),
     ] {
         let line = status(bytes);
-        assert!(line.starts_with(&format!("HTTP/1.1 {expected} ")), "{:?}: {line}", String::from_utf8_lossy(bytes));
+        assert!(
+            line.starts_with(&format!("HTTP/1.1 {expected} ")),
+            "{:?}: {line}",
+            String::from_utf8_lossy(bytes)
+        );
     }
     // HEAD has the length and nothing else; two requests may share a connection.
     let head = raw(at, b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n", Duration::from_secs(20));
@@ -432,7 +439,8 @@ impl Browser {
     fn start() -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let there = |name: &&&str| {
-            std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|d| d.join(name).is_file()))
+            std::env::var_os("PATH")
+                .is_some_and(|path| std::env::split_paths(&path).any(|d| d.join(name).is_file()))
         };
         let Some(program) = names.iter().find(there) else {
             eprintln!("SKIPPED: Chromium is not installed (./test installs it where it can)");
@@ -525,7 +533,8 @@ impl Browser {
     /// The picture as bytes of a PNG file.
     fn picture(&mut self) -> Vec<u8> {
         use base64::Engine;
-        let answer = self.call("Page.captureScreenshot", &serde_json::json!({ "captureBeyondViewport": true }));
+        let answer =
+            self.call("Page.captureScreenshot", &serde_json::json!({ "captureBeyondViewport": true }));
         let text = answer["data"].as_str().expect("a picture");
         base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
     }
@@ -549,7 +558,9 @@ fn the_page_is_drawn_in_light_and_dark_on_desk_and_phone() {
     }
     browser.look(1280, 1600, "light");
     browser.call("Page.navigate", &serde_json::json!({ "url": format!("http://{at}/") }));
-    browser.wait("document.readyState === 'complete' && document.getElementById('state').textContent === 'live'");
+    browser.wait(
+        "document.readyState === 'complete' && document.getElementById('state').textContent === 'live'",
+    );
     browser.wait("data && data.host.write.requests === 6000 && !!data.blocks.map");
     browser.wait("document.querySelectorAll('#shadows tr').length === 4");
     // The figures on the page are those of the JSON.
@@ -572,7 +583,9 @@ fn the_page_is_drawn_in_light_and_dark_on_desk_and_phone() {
     assert_eq!(browser.say("document.getElementById('whole').getAttribute('aria-pressed')"), "true");
     // Nothing sticks out, whatever the width; light is light and dark is dark.
     let mut pictures = vec![];
-    for (width, height, scheme) in [(1280, 1600, "light"), (1280, 1600, "dark"), (390, 844, "dark"), (390, 844, "light")] {
+    for (width, height, scheme) in
+        [(1280, 1600, "light"), (1280, 1600, "dark"), (390, 844, "dark"), (390, 844, "light")]
+    {
         browser.look(width, height, scheme);
         browser.wait("document.documentElement.scrollWidth <= innerWidth");
         let paper = browser.say("getComputedStyle(document.body).backgroundColor");

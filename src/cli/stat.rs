@@ -288,7 +288,16 @@ fn line(v: &Value, head: bool) -> String {
         let _ = writeln!(
             t,
             "{:>9} {:>8} {:>8} {:>10} {:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>10}",
-            "up", "WAF", "WAF now", "reads/s", "writes/s", "read", "written", "read 99%", "write 99%", "free",
+            "up",
+            "WAF",
+            "WAF now",
+            "reads/s",
+            "writes/s",
+            "read",
+            "written",
+            "read 99%",
+            "write 99%",
+            "free",
             "late 99%"
         );
     }

@@ -160,6 +160,16 @@ impl Seat {
     }
 }
 
+struct WakeOnPanic<'a>(&'a Seat);
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.wake();
+        }
+    }
+}
+
 /// A handle to the drive, for transports; a clone is another handle to the same drive.
 #[derive(Clone)]
 pub struct Device {
@@ -202,8 +212,10 @@ impl Device {
         if let Ok(mut seat) = self.seat.driver.try_lock()
             && let Some(driver) = seat.as_mut()
         {
+            // A bug of the model must end the server, not leave its own thread asleep.
+            let panicked = WakeOnPanic(&self.seat);
             let wake = driver.take_over(job);
-            drop(seat);
+            drop((seat, panicked));
             if wake {
                 self.seat.wake();
             }

@@ -3,9 +3,9 @@
 //! Requests are submitted at the time at which their transport had them whole, and answered when the
 //! wall clock has passed their completion in the model: never before, and late by what
 //! [`Lateness`] says. While its thread sleeps, a request is carried out on the thread that brings it
-//! (`Device::submit`), so that it waits for no other. With timing off the drive's clock runs as fast as the model computes. Every
-//! event is carried out one by one and what it changed on flash is in the image before anything
-//! that follows from it is answered.
+//! (`Device::submit`), so that it waits for no other. With timing off the drive's clock runs as fast as
+//! the model computes. Every event is carried out one by one and what it changed on flash is in the
+//! image before anything that follows from it is answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -33,6 +33,8 @@ use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 const BACKLOG: usize = 64;
 /// Events without a completion after which the drive is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
+/// With timing off, completions whose answers leave together.
+const TOGETHER: u32 = 8;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
 
@@ -301,8 +303,10 @@ impl Driver {
         // The kernel may delay a sleeper by this much; without the right to change it, answers are later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let (seat, clock) = (self.seat.clone(), self.clock);
+        let real = self.timing == Timing::Real;
         let _ = seat.thread.set(std::thread::current());
         *lock(&seat.driver) = Some(self);
+        let mut turns = 0_u32;
         let (mut this, result) = loop {
             let mut guard = seat.driver.lock().expect("nobody panicked while carrying a request out");
             let turn = match guard.as_mut() {
@@ -310,7 +314,15 @@ impl Driver {
                 None => unreachable!("only this thread takes the drive away"),
             };
             let result = match turn {
-                Ok(Turn::Again) => continue,
+                Ok(Turn::Again) => {
+                    drop(guard);
+                    // In real time answers are due; else a few may leave together.
+                    turns += 1;
+                    if real || turns.is_multiple_of(TOGETHER) {
+                        outbox::flush();
+                    }
+                    continue;
+                }
                 Ok(Turn::Sleep(at)) => {
                     drop(guard);
                     outbox::flush();

@@ -10,9 +10,9 @@ use std::net::Shutdown;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use crate::listen::{Listening, Manner, Place, Stream};
 use crate::live::Watcher;
-use crate::Error;
 
 /// Clients at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 32;
@@ -165,7 +165,8 @@ fn receive(mut stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result
             Err(status) => return Ok(Some(Err(status))),
         }
         let late = || Ok(if bytes.is_empty() { None } else { Some(Err(TIMEOUT)) });
-        let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+        let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        else {
             return late();
         };
         stream.read_timeout(Some(left))?;
@@ -174,7 +175,9 @@ fn receive(mut stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result
             Ok(0) => return Ok(None),
             Ok(n) => bytes.extend(&part[..n]),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return late(),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return late();
+            }
             Err(e) => return Err(e),
         }
     }
@@ -318,7 +321,8 @@ mod tests {
 
     #[test]
     fn requests_are_taken_or_refused() {
-        let status = |text: &str| parse(text.as_bytes()).map(|r| r.map(|(r, used)| (r.path, r.head, r.keep, used)));
+        let status =
+            |text: &str| parse(text.as_bytes()).map(|r| r.map(|(r, used)| (r.path, r.head, r.keep, used)));
         let get = "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(status(&format!("{get}GET")), Ok(Some(("/metrics".into(), false, true, get.len()))));
         assert_eq!(status("GET / HTTP/1.0\r\n\r\n").map(|r| r.map(|r| r.2)), Ok(Some(false)));

@@ -269,8 +269,11 @@ impl<N: Default + Send + 'static> Listening<N> {
             ))
         };
         let (listener, place) = Listener::bind(place).map_err(fail)?;
-        let clients =
-            Arc::new(Clients { slots: Mutex::default(), left: Condvar::new(), closing: AtomicBool::new(false) });
+        let clients = Arc::new(Clients {
+            slots: Mutex::default(),
+            left: Condvar::new(),
+            closing: AtomicBool::new(false),
+        });
         let accepting = {
             let (clients, serve): (_, Arc<Serve<N>>) = (clients.clone(), Arc::new(serve));
             let run = move || accept(&listener, &clients, manner, &serve);

@@ -135,7 +135,10 @@ mod tests {
         };
         let cells: Vec<Cell> = (0..10_000).map(one).collect();
         let value = json(&cells, &geometry);
-        assert_eq!((&value["blocks_per_cell"], &value["closed"], &value["free"]), (&3.into(), &5000.into(), &5000.into()));
+        assert_eq!(
+            (&value["blocks_per_cell"], &value["closed"], &value["free"]),
+            (&3.into(), &5000.into(), &5000.into())
+        );
         let states = value["states"].as_str().expect("a text");
         assert_eq!(states.len(), 2 * 5000_usize.div_ceil(3));
         assert_eq!(states.find('f'), Some(5000_usize.div_ceil(3)));

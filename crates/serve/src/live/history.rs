@@ -169,7 +169,8 @@ mod tests {
 
     /// Second `n`: n writes of 1000 bytes so far in each of which 3000 bytes were programmed.
     fn point(n: u64) -> Point {
-        let mut point = Point { wall_ns: n * 1_000_000_000, written: n * 1000, host_bytes: n * 1000, ..Point::default() };
+        let mut point =
+            Point { wall_ns: n * 1_000_000_000, written: n * 1000, host_bytes: n * 1000, ..Point::default() };
         (point.requests[1], point.bytes[1]) = (n, n * 1000);
         point.programmed[Cause::Host as usize] = n * 1000;
         point.programmed[Cause::Gc as usize] = n * 2000;

@@ -89,8 +89,7 @@ pub(super) fn text(book: &Book) -> String {
     let mut t = Text::default();
     t.family("info", "gauge", "The device that is served.");
     let name = book.drive.config.name.as_str();
-    let labels =
-        [("device", name), ("scheme", book.scheme.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
+    let labels = [("device", name), ("scheme", book.scheme.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
     t.sample("info", &labels, 1.0);
     t.one(
         "logical_bytes",
@@ -112,7 +111,12 @@ pub(super) fn text(book: &Book) -> String {
     for (kind, op) in KIND_NAMES.iter().enumerate() {
         let histogram = &book.total.latency[kind];
         let sum = histogram.mean() * histogram.len() as f64 / 1e9;
-        t.histogram("host_latency_seconds", &[("op", op)], histogram, if sum.is_finite() { sum } else { 0.0 });
+        t.histogram(
+            "host_latency_seconds",
+            &[("op", op)],
+            histogram,
+            if sum.is_finite() { sum } else { 0.0 },
+        );
     }
     if book.timing == crate::Timing::Real {
         t.family("lateness_seconds", "histogram", "How long after the modelled time answers were given.");
@@ -123,7 +127,11 @@ pub(super) fn text(book: &Book) -> String {
     let geometry = &book.drive.config.geometry;
     let page = f64::from(geometry.page_bytes);
     for (name, help, table) in [
-        ("flash_programmed_bytes_total", "Bytes programmed, by cause and page type.", &last.counters.programs),
+        (
+            "flash_programmed_bytes_total",
+            "Bytes programmed, by cause and page type.",
+            &last.counters.programs,
+        ),
         ("flash_read_bytes_total", "Bytes read from flash, by cause and page type.", &last.counters.reads),
     ] {
         t.family(name, "counter", help);
@@ -136,13 +144,28 @@ pub(super) fn text(book: &Book) -> String {
     }
     t.one("flash_erases_total", "counter", "Blocks erased.", last.counters.erases as f64);
     let host = last.stats.host_sectors_programmed as f64 * f64::from(geometry.sector_bytes);
-    t.one("host_programmed_bytes_total", "counter", "Host bytes programmed for the host, without padding.", host);
+    t.one(
+        "host_programmed_bytes_total",
+        "counter",
+        "Host bytes programmed for the host, without padding.",
+        host,
+    );
     let (programmed, written) = (last.counters.programs.iter().flatten().sum::<u64>(), last.written);
     if written > 0 {
         let waf = programmed as f64 * page / written as f64;
-        t.one("write_amplification", "gauge", "Bytes programmed per byte written by hosts, since the start.", waf);
+        t.one(
+            "write_amplification",
+            "gauge",
+            "Bytes programmed per byte written by hosts, since the start.",
+            waf,
+        );
     }
-    t.one("gc_victims_total", "counter", "Blocks chosen by garbage collection.", last.stats.gc_invocations as f64);
+    t.one(
+        "gc_victims_total",
+        "counter",
+        "Blocks chosen by garbage collection.",
+        last.stats.gc_invocations as f64,
+    );
     t.one("gc_moved_pages_total", "counter", "Pages moved by collection.", last.stats.gc_moved_pages as f64);
     t.one(
         "writes_stalled_seconds_total",
@@ -194,9 +217,12 @@ fn shadows(t: &mut Text, book: &Book) {
     each("shadow_programmed_bytes_total", "counter", "Bytes that a shadow programmed.", &|s| {
         programmed_and_written(&s.summary()).0 as f64
     });
-    each("shadow_missed_total", "counter", "Commands that a shadow missed: its figures do not compare.", &|s| {
-        s.missed() as f64
-    });
+    each(
+        "shadow_missed_total",
+        "counter",
+        "Commands that a shadow missed: its figures do not compare.",
+        &|s| s.missed() as f64,
+    );
     each("shadow_queued", "gauge", "Commands that wait for a shadow.", &|s| s.queued() as f64);
 }
 
@@ -219,7 +245,10 @@ mod tests {
             let line = t.0.lines().find(|l| l.starts_with(&format!("nandle_h_bucket{{le=\"{le}\"}}")));
             line.and_then(|l| l.split(' ').nth(1)).expect("a bucket").to_owned()
         };
-        assert_eq!((value("0.00001"), value("0.00002"), value("0.001")), ("1".into(), "3".into(), "4".into()));
+        assert_eq!(
+            (value("0.00001"), value("0.00002"), value("0.001")),
+            ("1".into(), "3".into(), "4".into())
+        );
         assert_eq!((value("10"), value("+Inf")), ("4".into(), "5".into()));
     }
 }

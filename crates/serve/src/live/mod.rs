@@ -224,9 +224,7 @@ fn watch(shared: &Shared, book: &mut Book) {
         // A machine that was asleep has no seconds to make up for.
         next = (next + EVERY).max(Instant::now());
         let mut closing = lock(&shared.closing);
-        while !*closing
-            && let Some(left) = next.checked_duration_since(Instant::now())
-        {
+        while !*closing && let Some(left) = next.checked_duration_since(Instant::now()) {
             closing = shared.wake.wait_timeout(closing, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         if *closing {

@@ -354,3 +354,38 @@ impl Worker {
         *lock(&self.latest) = Arc::new(summarise(&self.ssd, &self.meter, context));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_that_falls_behind_misses_commands_and_says_so() {
+        let (sender, receiver) = sync_channel(2);
+        let counts = Arc::new(Counts::default());
+        let feed = Feed { sender, counts: counts.clone() };
+        let shadow = Shadow { scheme: "page".into(), counts, latest: Arc::default() };
+        assert_eq!((shadow.complaint(), shadow.behind_ns()), (None, 0));
+        let command = Command { id: 0, op: Op::Read, lsn: 0, sectors: 1, fua: false, stream: 0, data: &[] };
+        (0..5).for_each(|n| feed.command(n * 100, &command));
+        assert_eq!((shadow.queued(), shadow.missed(), shadow.behind_ns()), (2, 3, 400));
+        assert!(shadow.complaint().is_some_and(|c| c.contains("missed 3 commands")));
+        assert_eq!(shadow.json()["shadow"]["missed"], 3);
+        // Its thread is gone: nothing is lost in silence.
+        drop(receiver);
+        feed.command(500, &command);
+        assert_eq!(shadow.missed(), 4);
+    }
+
+    #[test]
+    fn a_thread_that_ends_before_its_time_is_noticed() {
+        let counts = Arc::new(Counts::default());
+        let shadow = Shadow { scheme: "page".into(), counts: counts.clone(), latest: Arc::default() };
+        let thread = std::thread::spawn(move || {
+            let _watchdog = Watchdog { counts, armed: true };
+            std::panic::resume_unwind(Box::new("as a bug would"));
+        });
+        assert!(thread.join().is_err());
+        assert!(shadow.has_failed() && shadow.complaint().is_some_and(|c| c.contains("failed")));
+    }
+}

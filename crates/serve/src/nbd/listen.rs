@@ -91,12 +91,7 @@ fn converse(stream: &Stream, shared: &Shared) -> io::Result<()> {
     })
 }
 
-fn listen(
-    stream: &Stream,
-    session: &mut Session,
-    shared: &Shared,
-    outbox: &Arc<Outbox>,
-) -> io::Result<()> {
+fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<Outbox>) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(64 << 10, stream);
     stream.read_timeout(Some(NEGOTIATION))?;
     let mut negotiating = true;

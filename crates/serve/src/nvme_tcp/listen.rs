@@ -110,7 +110,8 @@ impl Server {
         let serve = {
             let shared = shared.clone();
             move |stream: &Stream, slot, clients: &Clients<Note>| {
-                let portal = stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
+                let portal =
+                    stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
                 let mut session = Session::new(portal);
                 let connection = Connection { stream, slot, clients, shared: &shared };
                 let _ = connection.converse(&mut session);
@@ -168,8 +169,7 @@ fn watch(shared: &Shared, clients: &Clients<Note>) {
             deliver(clients, ended);
         }
         let closing = lock(&shared.closing);
-        let (closing, _) =
-            shared.wake.wait_timeout(closing, HEALTH).unwrap_or_else(PoisonError::into_inner);
+        let (closing, _) = shared.wake.wait_timeout(closing, HEALTH).unwrap_or_else(PoisonError::into_inner);
         if *closing {
             return;
         }
@@ -290,13 +290,7 @@ fn keep_alive(session: &Session, subsystem: &Subsystem) -> Option<Duration> {
     }
 }
 
-fn submit(
-    ticket: Ticket,
-    ios: Vec<Io>,
-    shared: &Arc<Shared>,
-    to_host: &Sender<Outgoing>,
-    gate: &Gate,
-) {
+fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<Outgoing>, gate: &Gate) {
     let room = ios.iter().map(|io| match io {
         Io::Read { bytes, .. } => u64::from(*bytes),
         Io::Write { data, .. } => data.len() as u64,
