@@ -239,6 +239,69 @@ fn features_are_as_they_were_set_and_event_requests_are_held() {
 }
 
 #[test]
+fn hosts_are_told_of_failures_and_of_the_end() {
+    let dir = temp();
+    // Blocks wear out after a few erases, so that the drive soon takes no more writes.
+    let worn = with(SMALL, &["--set", "cell.endurance=3", "--timing", "off"]);
+    let (server, at) = start(dir.path(), &worn);
+    let mut host = connect(at);
+    let page = good(&mut host.admin, entry(op::IDENTIFY, 0, [1, 0, 0, 0, 0, 0]), &[], 4096);
+    assert_eq!((u32_at(&page, 92) >> 15 & 1, page[262]), (1, 63), "shutdown events, 64 errors");
+    // An abort finds a request that is held, and nothing else.
+    let held = host.admin.send(entry(op::ASYNC_EVENT, 0, [0; 6]), &[], 0).expect("sent");
+    let abort = |cid: u16| entry(op::ABORT, 0, [u32::from(cid) << 16, 0, 0, 0, 0, 0]);
+    let other = host.admin.send(abort(held.wrapping_add(9)), &[], 0).expect("sent");
+    let done = host.admin.receive().expect("an answer");
+    assert_eq!((done.cid, done.result), (other, 1));
+    let found = host.admin.send(abort(held), &[], 0).expect("sent");
+    let done = host.admin.receive().expect("an answer");
+    assert_eq!((done.cid, done.status), (held, Status::ABORTED));
+    let done = host.admin.receive().expect("an answer");
+    assert_eq!((done.cid, done.status, done.result), (found, Status::OK, 0));
+    // Errors are in the log, the newest first.
+    let blocks_there = u64_at(&good(&mut host.admin, entry(op::IDENTIFY, 1, [0; 6]), &[], 4096), 0);
+    let beyond = ask(&mut host.io, blocks(op::READ, blocks_there, 1), &[], 4096);
+    assert_eq!(beyond.status, Status::LBA_RANGE);
+    let page = log(&mut host.admin, 1, 0, 128).data;
+    assert_eq!((u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10)), (1, 1, beyond.cid));
+    assert_eq!((u16_at(&page, 12), u64_at(&page, 16)), (Status::LBA_RANGE.0 << 1, blocks_there));
+    assert_eq!((u32_at(&page, 24), u64_at(&page, 64)), (1, 0), "the namespace, and no second entry");
+    assert_eq!(u64_at(&log(&mut host.admin, 2, 0, 512).data, 176), 1);
+    // All warnings, and the shutdown notice.
+    let set = entry(op::SET_FEATURES, 0, [feature::ASYNC_EVENTS.into(), 0x80ff, 0, 0, 0, 0]);
+    good(&mut host.admin, set, &[], 0);
+    let held = host.admin.send(entry(op::ASYNC_EVENT, 0, [0; 6]), &[], 0).expect("sent");
+    let mut draw = Stream::new(5, "wear");
+    let refused = (0..200_000).find_map(|_| {
+        let done = write(&mut host.io, draw.word() % blocks_there, &[7; SECTOR], false);
+        (done.status != Status::OK).then_some(done)
+    });
+    assert_eq!(refused.expect("it wears out").status, Status::READ_ONLY);
+    let done = host.admin.receive().expect("an event");
+    let (kind, page) = (done.result & 7, done.result >> 16 & 0xff);
+    assert_eq!((done.cid, done.status, kind, page), (held, Status::OK, 1, 2), "{done:?}");
+    let health = log(&mut host.admin, 2, 0, 512).data;
+    assert_ne!(health[0] & 0b1001, 0, "a critical warning");
+    assert_eq!(u64_at(&health, 176), 2);
+    let page = log(&mut host.admin, 1, 0, 64).data;
+    assert_eq!((u64_at(&page, 0), u16_at(&page, 12)), (2, Status::READ_ONLY.0 << 1));
+    // The end of the server is the last event; what came before is told first.
+    let mut waiting = 2;
+    for _ in 0..waiting {
+        host.admin.send(entry(op::ASYNC_EVENT, 0, [0; 6]), &[], 0).expect("sent");
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    let stopping = std::thread::spawn(move || server.stop());
+    let mut last = 0;
+    while waiting > 0 && last & 7 != 3 {
+        last = host.admin.receive().expect("an event").result;
+        waiting -= 1;
+    }
+    assert_eq!(last, 3, "the subsystem shuts down");
+    stopping.join().expect("it stops");
+}
+
+#[test]
 fn a_silent_host_loses_its_controller() {
     let dir = temp();
     let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off"]));

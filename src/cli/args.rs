@@ -39,6 +39,10 @@ pub enum Command {
     FlashAlloc(FlashAlloc),
     /// Check the image of a served device as a crash has left it, without changing it.
     Fsck(Fsck),
+    /// Show what a served drive has done so far (`nandle serve --http`).
+    Stat(Stat),
+    /// Watch a served drive at work (`nandle serve --http`).
+    Top(Top),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(super::reproduce::Reproduce),
     /// List the devices that come with the program.
@@ -160,6 +164,13 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "ADDR")]
     pub nvme_tcp: Vec<nandle_serve::nvme_tcp::Address>,
+    /// Show what the drive is doing at HOST:PORT, PORT or unix:PATH: a page, JSON, Prometheus' metrics
+    /// (loopback if no host is given, port 8420 if no port is; repeatable).
+    #[arg(long, value_name = "ADDR")]
+    pub http: Vec<nandle_serve::http::Address>,
+    /// Have the same requests drive other schemes in simulation, side by side, separated by commas.
+    #[arg(long, value_name = "S1,S2,...")]
+    pub shadow: Option<String>,
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
@@ -199,6 +210,31 @@ pub struct Fsck {
     /// Print what was found as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `nandle stat`
+#[derive(Debug, Group)]
+pub struct Stat {
+    /// Where the drive shows what it is doing (`nandle serve --http`).
+    #[arg(long, value_name = "ADDR", default_value = "localhost")]
+    pub at: nandle_serve::http::Address,
+    /// Print the JSON of /live.json, without the series and the map of blocks.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nandle top`
+#[derive(Debug, Group)]
+pub struct Top {
+    /// Where the drive shows what it is doing (`nandle serve --http`).
+    #[arg(long, value_name = "ADDR", default_value = "localhost")]
+    pub at: nandle_serve::http::Address,
+    /// Seconds between two looks.
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::stat::seconds)]
+    pub interval: f64,
+    /// End after so many looks.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub count: Option<u64>,
 }
 
 /// How trace files are read.

@@ -9,6 +9,7 @@ mod report;
 mod reproduce;
 mod run;
 mod serve;
+mod stat;
 mod sweep;
 mod trace;
 
@@ -48,6 +49,8 @@ pub fn main() -> ExitCode {
         args::Command::Serve(serve) => serve::serve(serve),
         args::Command::FlashAlloc(args) => serve::flashalloc(&args),
         args::Command::Fsck(args) => fsck::fsck(&args),
+        args::Command::Stat(args) => stat::stat(&args),
+        args::Command::Top(args) => stat::top(&args),
         args::Command::Compare(compare) => compare::compare(compare),
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),

@@ -1,14 +1,18 @@
 use std::path::Path;
 
 use nandle_lab::config::{self, Drive};
-use nandle_lab::measure::{Context, Summary, summarise};
+use nandle_lab::measure::{Context, summarise};
 use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
-use nandle_serve::{Device, Driver, Ended, Options, Timing, image, nbd, nvme_tcp};
+use nandle_serve::live::{self, Monitor};
+use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::{Failure, args, say};
 use crate::table;
+
+/// Schemes that are simulated beside the served one.
+const MOST_SHADOWS: usize = 8;
 
 impl From<nandle_serve::Error> for Failure {
     fn from(e: nandle_serve::Error) -> Self {
@@ -35,14 +39,17 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         Some(image::Opened { array: None, .. }) => "new",
         _ => "as it was left",
     };
+    let shadows = shadows(&args, &drive)?;
+    let timing = match args.timing {
+        args::Timing::Real => Timing::Real,
+        args::Timing::Off => Timing::Off,
+    };
     let options = Options {
-        timing: match args.timing {
-            args::Timing::Real => Timing::Real,
-            args::Timing::Off => Timing::Off,
-        },
+        timing,
         seed: args.seed,
         power_cut_after: args.power_cut_after,
         record: args.record.clone(),
+        shadows,
     };
     let (driver, device) = Driver::start(&drive, opened, &options)?;
     let name = &drive.config.name;
@@ -84,13 +91,50 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if let Some(path) = &args.image {
         text += &format!("image  {} ({state})\n", path.display());
     }
+    if !options.shadows.is_empty() {
+        let names: Vec<String> = driver.shadows().iter().map(|s| s.scheme().to_owned()).collect();
+        text += &format!("shadow {}\n", names.join(", "));
+        if state != "new" && args.image.is_some() {
+            text += "       (they begin as new drives, without what is in the image)\n";
+        }
+    }
+    let monitor = if args.http.is_empty() {
+        None
+    } else {
+        Some(Monitor::start(&drive, device.clone(), driver.shadows(), timing, args.seed)?)
+    };
+    let watcher = monitor.iter().map(Monitor::watcher).collect::<Vec<_>>();
+    let pages = args.http.iter().zip(watcher.iter().cycle());
+    let pages = pages.map(|(at, w)| http::Server::start(at, w.clone())).collect::<Result<Vec<_>, _>>()?;
+    for page in &pages {
+        text += &format!("http   {}\n", page.address());
+    }
     listen_for_signals(device)?;
     say(&text)?;
     let ended = driver.run()?;
+    drop(pages);
+    drop(monitor);
     drop(servers);
     drop(hosts);
     drop(mounted);
     conclude(&args, scheme, &ended)
+}
+
+/// The drives that `--shadow` asks for: the served one under other schemes.
+fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
+    let Some(list) = &args.shadow else { return Ok(vec![]) };
+    let schemes = config::split_outside_brackets(list, ',');
+    if schemes.len() > MOST_SHADOWS {
+        return Err(Failure::Input(format!(
+            "--shadow: {} schemes; expected at most {MOST_SHADOWS}",
+            schemes.len()
+        )));
+    }
+    let amended = |scheme: &str| {
+        config::amended(drive.config.clone(), Some(scheme.trim()), &[])
+            .map_err(|e| Failure::Input(format!("--shadow: {e}")))
+    };
+    schemes.into_iter().map(amended).collect()
 }
 
 /// A range of logical blocks, as `nandle flashalloc` takes it.
@@ -201,7 +245,7 @@ fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Fai
         scheme,
         seed: args.seed,
         complete: true,
-        cpu_s: nandle_lab::resources::thread_cpu().as_secs_f64(),
+        cpu_s: nandle_serve::driver::cpu_s(),
         trace: nandle_lab::measure::summary::Trace {
             submitted: ended.report.commands.iter().sum(),
             completed: ended.report.commands.iter().sum(),
@@ -211,12 +255,24 @@ fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Fai
     };
     let summary = summarise(ssd, &ended.meter, context);
     if let Some(path) = &args.json {
-        return json(&summary, path);
+        return json(&live::with_shadows(&summary, &ended.shadows), path);
     }
-    say(&format!("{}{}\n", table::summary(&summary), ended.report))
+    let mut text = format!("{}{}\n", table::summary(&summary), ended.report);
+    if !ended.shadows.is_empty() {
+        let summaries: Vec<_> = ended.shadows.iter().map(|s| (s.scheme(), s.summary())).collect();
+        let mut runs = vec![(summary.scheme.as_str(), &summary)];
+        runs.extend(summaries.iter().map(|(name, summary)| (*name, &**summary)));
+        text += &format!("\nthe same requests under other schemes\n{}", table::comparison(&runs));
+        for shadow in &ended.shadows {
+            if let Some(complaint) = shadow.complaint() {
+                text += &format!("{}: {complaint}\n", shadow.scheme());
+            }
+        }
+    }
+    say(&text)
 }
 
-fn json(summary: &Summary, path: &Path) -> Result<(), Failure> {
+fn json(summary: &serde_json::Value, path: &Path) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(summary).unwrap_or_default();
     text.push('\n');
     if path.as_os_str() == "-" {

@@ -110,13 +110,19 @@ impl Drop for Served {
 }
 
 impl Served {
+    /// The next line of its greeting that begins so.
+    pub fn line(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        while !line.starts_with(word) {
+            line.clear();
+            assert!(self.out.read_line(&mut line).expect("text") > 0, "no {word}: {}", self.said);
+        }
+        line
+    }
+
     /// Where it serves NVMe/TCP, if it was asked to.
     pub fn nvme(&mut self) -> std::net::SocketAddr {
-        let mut line = String::new();
-        while !line.starts_with("nvme") {
-            line.clear();
-            assert!(self.out.read_line(&mut line).expect("text") > 0, "no NVMe/TCP: {}", self.said);
-        }
+        let line = self.line("nvme");
         let word = |flag: &str| {
             let mut words = line.split_whitespace();
             words.find(|w| *w == flag).and_then(|_| words.next()).expect("a word").to_owned()

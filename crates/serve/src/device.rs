@@ -1,12 +1,16 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
+use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
-use crate::Report;
+use crate::live::Snapshot;
+use crate::{Driver, Report};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +107,8 @@ pub(crate) enum Message {
     Job(Job),
     Report(Sender<Report>),
     Inspect(Box<dyn FnOnce(&Ssd) + Send>),
+    Snapshot(Sender<Snapshot>),
+    Summary(Sender<Box<Summary>>),
     Stop,
 }
 
@@ -137,21 +143,59 @@ impl Clock {
     }
 }
 
+/// Where the drive is while its own thread has nothing to do: whoever has a request then carries it out
+/// at once, on its own thread, instead of waking the other.
+#[derive(Default)]
+pub(crate) struct Seat {
+    pub driver: Mutex<Option<Driver>>,
+    /// The drive's own thread.
+    pub thread: OnceLock<Thread>,
+}
+
+impl Seat {
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+struct WakeOnPanic<'a>(&'a Seat);
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.wake();
+        }
+    }
+}
+
 /// A handle to the drive, for transports; a clone is another handle to the same drive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Device {
     sender: SyncSender<Message>,
+    seat: Arc<Seat>,
     shape: Shape,
     clock: Clock,
 }
 
+/// How long an answer is waited for before it is asked whether anybody still wants it.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Requests on their way to the driver before a transport is made to wait.
 const QUEUE: usize = 1024;
 
 impl Device {
-    pub(crate) fn channel(shape: Shape, clock: Clock) -> (Self, Receiver<Message>) {
+    pub(crate) fn channel(shape: Shape, clock: Clock) -> (Self, Receiver<Message>, Arc<Seat>) {
         let (sender, receiver) = sync_channel(QUEUE);
-        (Self { sender, shape, clock }, receiver)
+        let seat = Arc::<Seat>::default();
+        (Self { sender, seat: seat.clone(), shape, clock }, receiver, seat)
+    }
+
+    /// Puts a message into the queue; the message if the drive is gone.
+    fn send(&self, message: Message) -> Result<(), Message> {
+        self.sender.send(message).map_err(|failed| failed.0)?;
+        self.seat.wake();
+        Ok(())
     }
 
     /// Sizes that transports announce.
@@ -160,33 +204,83 @@ impl Device {
         self.shape
     }
 
-    /// Hands a request over, waiting while too many are on their way. `reply` is called once, on
-    /// the driver's thread, and must not block.
+    /// Hands a request over, waiting while too many are on their way. `reply` is called once, on this or
+    /// another thread, perhaps before this returns; it must not block.
     pub fn submit(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
         let job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
-        if let Err(failed) = self.sender.send(Message::Job(job))
-            && let Message::Job(job) = failed.0
+        // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
+        if let Ok(mut seat) = self.seat.driver.try_lock()
+            && let Some(driver) = seat.as_mut()
         {
+            // A bug of the model must end the server, not leave its own thread asleep.
+            let panicked = WakeOnPanic(&self.seat);
+            let wake = driver.take_over(job);
+            drop((seat, panicked));
+            if wake {
+                self.seat.wake();
+            }
+            return;
+        }
+        if let Err(Message::Job(job)) = self.send(Message::Job(job)) {
             (job.reply)(Err(Fault::Gone));
+        }
+    }
+
+    /// Sends a message that the driver answers; none if it is gone, or if it did not answer and `wanted`
+    /// is no longer true.
+    fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.send(message(sender)).ok()?;
+        loop {
+            match receiver.recv_timeout(PATIENCE) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) if wanted() => {}
+                Err(_) => return None,
+            }
         }
     }
 
     /// What the drive has done so far; none if it is gone.
     #[must_use]
     pub fn report(&self) -> Option<Report> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        self.sender.send(Message::Report(sender)).ok()?;
-        receiver.recv().ok()
+        self.ask(|| true, Message::Report)
+    }
+
+    /// Its counters, and the latencies since the last snapshot; none if it is gone. One asks: see
+    /// [`crate::live::Monitor`]. It is waited for while `wanted` is true.
+    pub(crate) fn snapshot(&self, wanted: impl Fn() -> bool) -> Option<Snapshot> {
+        self.ask(wanted, Message::Snapshot)
+    }
+
+    /// What `look` sees of the drive, between two requests; it must not block. None if the drive is gone, or
+    /// `wanted` no longer true.
+    pub(crate) fn look<T: Send + 'static>(
+        &self,
+        wanted: impl Fn() -> bool,
+        look: impl FnOnce(&Ssd) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.ask(wanted, |to| {
+            Message::Inspect(Box::new(move |ssd| {
+                let _ = to.send(look(ssd));
+            }))
+        })
+    }
+
+    /// Everything that the drive adds up to so far; none if it is gone. Takes the driver up to a
+    /// millisecond.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        self.ask(|| true, Message::Summary).map(|summary| *summary)
     }
 
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive
     /// is gone `look` is dropped.
     pub fn inspect(&self, look: impl FnOnce(&Ssd) + Send + 'static) {
-        let _ = self.sender.send(Message::Inspect(Box::new(look)));
+        let _ = self.send(Message::Inspect(Box::new(look)));
     }
 
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
-        let _ = self.sender.send(Message::Stop);
+        let _ = self.send(Message::Stop);
     }
 }

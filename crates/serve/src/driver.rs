@@ -2,23 +2,30 @@
 //!
 //! Requests are submitted at the time at which their transport had them whole, and answered when the
 //! wall clock has passed their completion in the model: never before, and late by what
-//! [`Lateness`] says. With timing off the drive's clock runs as fast as the model computes. Every
-//! event is carried out one by one and what it changed on flash is in the image before anything
-//! that follows from it is answered.
+//! [`Lateness`] says. While its thread sleeps, a request is carried out on the thread that brings it
+//! (`Device::submit`), so that it waits for no other. With timing off the drive's clock runs as fast as
+//! the model computes. Every event is carried out one by one and what it changed on flash is in the
+//! image before anything that follows from it is answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use nandle_lab::config::Drive;
-use nandle_lab::measure::Meter;
+use nandle_lab::measure::summary::{Summary, Trace};
+use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::{Format, Request, Writer};
 
-use crate::device::{Job, Message, Reply};
+use crate::device::{Job, Message, Reply, Seat};
+use crate::gate::lock;
 use crate::image::Image;
+use crate::live::shadow::{self, Shadow};
+use crate::live::{Snapshot, Window};
+use crate::outbox;
 use crate::plan::{self, Step};
 use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 
@@ -26,6 +33,8 @@ use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
 const BACKLOG: usize = 64;
 /// Events without a completion after which the drive is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
+/// With timing off, completions whose answers leave together.
+const TOGETHER: u32 = 8;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
 
@@ -42,6 +51,13 @@ pub enum Timing {
     Off,
 }
 
+/// CPU time of the whole server so far, user and system, in seconds: transports and shadows included.
+#[must_use]
+pub fn cpu_s() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
 /// How a drive is served.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -53,6 +69,8 @@ pub struct Options {
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace, with the drive's time.
     pub record: Option<PathBuf>,
+    /// Drives that do the same in simulation ([`crate::live::shadow`]).
+    pub shadows: Vec<Drive>,
 }
 
 /// How serving came to its end.
@@ -77,6 +95,8 @@ pub struct Ended {
     pub meter: Meter,
     /// The drive; none after a power cut.
     pub ssd: Option<Ssd>,
+    /// The shadows, each with all that it was sent done.
+    pub shadows: Vec<Shadow>,
 }
 
 /// A request under way.
@@ -102,6 +122,16 @@ struct Changes {
     merge: bool,
 }
 
+/// What comes after a turn.
+enum Turn {
+    /// There is more to do.
+    Again,
+    /// Nothing until this time, or until something comes.
+    Sleep(Option<Time>),
+    /// Nothing any more; whether the power was cut.
+    Over(bool),
+}
+
 enum Then {
     Nothing,
     Answer { skip: usize, bytes: usize },
@@ -114,11 +144,23 @@ pub struct Driver {
     clock: Clock,
     timing: Timing,
     receiver: Receiver<Message>,
+    seat: Arc<Seat>,
+    /// Until when the drive's own thread sleeps, unless it is woken: [`Time::MAX`] = for good. None while it
+    /// is awake.
+    asleep_until: Option<Time>,
+    /// What went wrong on another thread.
+    failed: Option<Error>,
     shape: Shape,
     image: Option<Image>,
     changes: Vec<Change>,
     meter: Meter,
     lateness: Lateness,
+    /// Latencies since the last snapshot, once there was one.
+    window: Option<Box<Window>>,
+    scheme: String,
+    seed: u64,
+    feeds: Vec<shadow::Feed>,
+    shadows: Vec<shadow::Running>,
     record: Option<Writer>,
     cut_after: Option<u64>,
     submitted: u64,
@@ -204,8 +246,15 @@ impl Driver {
             page_bytes: config.geometry.page_bytes,
             queue_depth: config.queue.depth,
         };
+        let mut feeds = Vec::new();
+        let mut shadows = Vec::new();
+        for other in &options.shadows {
+            let (feed, running) = shadow::start(other, options.seed, shape.bytes)?;
+            feeds.push(feed);
+            shadows.push(running);
+        }
         let clock = Clock::started();
-        let (device, receiver) = Device::channel(shape, clock);
+        let (device, receiver, seat) = Device::channel(shape, clock);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
@@ -213,11 +262,19 @@ impl Driver {
             clock,
             timing: options.timing,
             receiver,
+            seat,
+            asleep_until: None,
+            failed: None,
             shape,
             image,
             changes,
             meter,
             lateness: Lateness::default(),
+            window: None,
+            scheme: nandle_lab::config::scheme_name(config),
+            seed: options.seed,
+            feeds,
+            shadows,
             record,
             cut_after: options.power_cut_after,
             submitted: 0,
@@ -232,25 +289,76 @@ impl Driver {
         Ok((driver, device))
     }
 
+    /// The shadows, in the order in which they were asked for.
+    #[must_use]
+    pub fn shadows(&self) -> Vec<Shadow> {
+        self.shadows.iter().map(|running| running.shadow.clone()).collect()
+    }
+
     /// Serves until asked to stop, or until the power is cut on purpose. Blocks.
     ///
     /// # Errors
     /// If the image or the trace can no longer be written, or the drive is stuck.
-    pub fn run(mut self) -> Result<Ended, Error> {
+    pub fn run(self) -> Result<Ended, Error> {
         // The kernel may delay a sleeper by this much; without the right to change it, answers are later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let result = self.serve();
+        let (seat, clock) = (self.seat.clone(), self.clock);
+        let real = self.timing == Timing::Real;
+        let _ = seat.thread.set(std::thread::current());
+        *lock(&seat.driver) = Some(self);
+        let mut turns = 0_u32;
+        let (mut this, result) = loop {
+            let mut guard = seat.driver.lock().expect("nobody panicked while carrying a request out");
+            let turn = match guard.as_mut() {
+                Some(driver) => driver.turn(),
+                None => unreachable!("only this thread takes the drive away"),
+            };
+            let result = match turn {
+                Ok(Turn::Again) => {
+                    drop(guard);
+                    // In real time answers are due; else a few may leave together.
+                    turns += 1;
+                    if real || turns.is_multiple_of(TOGETHER) {
+                        outbox::flush();
+                    }
+                    continue;
+                }
+                Ok(Turn::Sleep(at)) => {
+                    drop(guard);
+                    outbox::flush();
+                    match at {
+                        Some(at) => {
+                            let left = at.saturating_sub(clock.now());
+                            std::thread::park_timeout(Duration::from_nanos(left));
+                        }
+                        None => std::thread::park(),
+                    }
+                    continue;
+                }
+                Ok(Turn::Over(cut)) => Ok(cut),
+                Err(e) => Err(e),
+            };
+            match guard.take() {
+                Some(this) => break (this, result),
+                None => unreachable!("it was there a moment ago"),
+            }
+        };
         if result.is_err() {
-            for (_, task) in self.tasks.drain() {
+            for (_, task) in this.tasks.drain() {
                 (task.reply)(Err(Fault::Image));
             }
         }
         // From here on every request is refused, also those that wait in the queue.
-        while let Ok(message) = self.receiver.try_recv() {
+        while let Ok(message) = this.receiver.try_recv() {
             if let Message::Job(job) = message {
                 (job.reply)(Err(Fault::Gone));
             }
         }
+        outbox::flush();
+        this.finish(result)
+    }
+
+    fn finish(mut self, result: Result<bool, Error>) -> Result<Ended, Error> {
         let end = result?;
         self.meter.finish(&self.ssd);
         let report = self.report();
@@ -271,8 +379,10 @@ impl Driver {
         if let Some(record) = self.record {
             record.finish()?;
         }
+        drop(self.feeds);
+        let shadows = self.shadows.into_iter().map(shadow::Running::finish).collect();
         let end = if end { End::PowerCut { lost } } else { End::Stopped };
-        Ok(Ended { end, report, meter: self.meter, ssd })
+        Ok(Ended { end, report, meter: self.meter, ssd, shadows })
     }
 
     fn report(&self) -> Report {
@@ -280,27 +390,104 @@ impl Driver {
         Report::of(&self.ssd, &self.meter, real.then_some(&self.lateness))
     }
 
-    /// Whether the power was cut.
-    fn serve(&mut self) -> Result<bool, Error> {
-        loop {
-            self.take_messages()?;
-            if self.is_cut() {
-                return Ok(true);
-            }
-            if self.stopping && self.tasks.is_empty() {
-                self.shut_down()?;
-                return Ok(false);
-            }
-            match self.timing {
-                Timing::Real => self.advance(self.clock.now())?,
-                Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
-                Timing::Off => {}
-            }
-            if self.is_cut() {
-                return Ok(true);
-            }
-            self.wait()?;
+    fn summary(&self) -> Summary {
+        let commands: u64 = self.meter.latency.iter().map(|kind| kind.requests).sum();
+        let context = Context {
+            workload: "served".into(),
+            scheme: self.scheme.clone(),
+            seed: self.seed,
+            cpu_s: cpu_s(),
+            trace: Trace { submitted: commands, completed: commands, ..Trace::default() },
+            ..Context::default()
+        };
+        summarise(&self.ssd, &self.meter, context)
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let waiting = self.ready.len() + self.held.len();
+        let mut snapshot = Snapshot::of(&self.ssd, &self.meter, waiting);
+        snapshot.wall_ns = self.clock.now();
+        snapshot.window = self.window.replace(Box::default());
+        snapshot
+    }
+
+    /// What can be done now.
+    fn turn(&mut self) -> Result<Turn, Error> {
+        self.asleep_until = None;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
+        self.take_messages()?;
+        if self.is_cut() {
+            return Ok(Turn::Over(true));
+        }
+        if self.stopping && self.tasks.is_empty() {
+            self.shut_down()?;
+            return Ok(Turn::Over(false));
+        }
+        match self.timing {
+            Timing::Real => self.advance(self.clock.now())?,
+            Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
+            Timing::Off => {}
+        }
+        if self.is_cut() {
+            return Ok(Turn::Over(true));
+        }
+        Ok(self.rest())
+    }
+
+    /// Whether to sleep, and until when.
+    fn rest(&mut self) -> Turn {
+        if self.stopping && self.tasks.is_empty() {
+            return Turn::Again;
+        }
+        let until = match (self.timing, self.ssd.next_event()) {
+            (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
+            (Timing::Off, _) | (Timing::Real, None) => None,
+            (Timing::Real, Some(at)) if at <= self.clock.now() => return Turn::Again,
+            (Timing::Real, Some(at)) => Some(at),
+        };
+        self.asleep_until = Some(until.unwrap_or(Time::MAX));
+        Turn::Sleep(until)
+    }
+
+    /// Carries a request out on the thread that has it, as far as that goes. Whether the drive's own thread
+    /// must be woken.
+    pub(crate) fn take_over(&mut self, job: Job) -> bool {
+        let result = self.carry_out(job);
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+        if self.failed.is_some() || self.is_cut() || self.stopping || !self.takes_more() {
+            return true;
+        }
+        let next = match self.timing {
+            Timing::Off => None,
+            Timing::Real => self.ssd.next_event(),
+        };
+        // Nobody sets an alarm for a thread that is awake: it will look itself.
+        match (self.asleep_until, next) {
+            (Some(until), Some(next)) if next < until => {
+                self.asleep_until = Some(next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn carry_out(&mut self, job: Job) -> Result<(), Error> {
+        if self.failed.is_some() || self.is_cut() {
+            (job.reply)(Err(Fault::Gone));
+            return Ok(());
+        }
+        // What came before is done before.
+        self.take_messages()?;
+        self.message(Message::Job(job))?;
+        while self.timing == Timing::Off && !self.tasks.is_empty() && !self.is_cut() {
+            self.run_until_something_completes()?;
+            self.take_messages()?;
+        }
+        Ok(())
     }
 
     fn is_cut(&self) -> bool {
@@ -325,35 +512,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Sleeps until a message comes or something happens in the drive.
-    fn wait(&mut self) -> Result<(), Error> {
-        if self.is_cut() || self.stopping && self.tasks.is_empty() {
-            return Ok(());
-        }
-        let timeout = match (self.timing, self.ssd.next_event()) {
-            (Timing::Off, _) if !self.tasks.is_empty() => return Ok(()),
-            (Timing::Off, _) | (Timing::Real, None) => None,
-            (Timing::Real, Some(at)) => match at.saturating_sub(self.clock.now()) {
-                0 => return Ok(()),
-                ns => Some(Duration::from_nanos(ns)),
-            },
-        };
-        if !self.takes_more() {
-            // Only the drive can make room now.
-            std::thread::sleep(timeout.unwrap_or_default());
-            return Ok(());
-        }
-        let message = match timeout {
-            Some(timeout) => match self.receiver.recv_timeout(timeout) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => return Ok(()),
-                Err(RecvTimeoutError::Disconnected) => Message::Stop,
-            },
-            None => self.receiver.recv().unwrap_or(Message::Stop),
-        };
-        self.message(message)
-    }
-
     fn message(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Stop => self.stopping = true,
@@ -361,6 +519,12 @@ impl Driver {
                 let _ = to.send(self.report());
             }
             Message::Inspect(look) => look(&self.ssd),
+            Message::Snapshot(to) => {
+                let _ = to.send(self.snapshot());
+            }
+            Message::Summary(to) => {
+                let _ = to.send(Box::new(self.summary()));
+            }
             Message::Job(job) if self.stopping => (job.reply)(Err(Fault::Gone)),
             Message::Job(job) => self.job(job)?,
         }
@@ -369,7 +533,10 @@ impl Driver {
 
     fn job(&mut self, job: Job) -> Result<(), Error> {
         if let Io::NextUnits { handles } = &job.io {
-            handles.iter().for_each(|&handle| self.ssd.next_reclaim_unit(handle));
+            for &handle in handles {
+                self.ssd.next_reclaim_unit(handle);
+                self.feeds.iter().for_each(|feed| feed.next_unit(handle));
+            }
         }
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
@@ -473,14 +640,16 @@ impl Driver {
             }
         };
         let at = self.ssd.now();
-        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, task.since.min(at));
+        let since = task.since.min(at);
+        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
         let command = Command { id: number, op, lsn, sectors, fua: durable, stream: hint, data: &written };
-        self.submit(at, &command)
+        self.submit(at, since, &command)
     }
 
-    /// Hands a command to the drive, and to the trace.
-    fn submit(&mut self, at: Time, command: &Command<'_>) -> Result<(), Error> {
+    /// Hands a command that arrived at `since` to the drive, to its shadows and to the trace.
+    fn submit(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
         self.ssd.submit(at, command);
+        self.feeds.iter().for_each(|feed| feed.command(since, command));
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };
         let sector = u64::from(self.shape.sector_bytes);
@@ -604,7 +773,11 @@ impl Driver {
         if task.op == Op::FlashAlloc {
             self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
         } else if fault.is_none() {
-            self.meter.completed(task.op, task.bytes, at.saturating_sub(since), at, &self.ssd);
+            let ns = at.saturating_sub(since);
+            self.meter.completed(task.op, task.bytes, ns, at, &self.ssd);
+            if let Some(window) = &mut self.window {
+                window.took(task.op, ns);
+            }
         } else {
             self.meter.refused(at);
         }
@@ -640,7 +813,11 @@ impl Driver {
         }
         let Some(task) = self.tasks.remove(&id) else { return Ok(()) };
         if self.timing == Timing::Real {
-            self.lateness.record(self.clock.now().saturating_sub(at));
+            let late = self.clock.now().saturating_sub(at);
+            self.lateness.record(late);
+            if let Some(window) = &mut self.window {
+                window.late(late);
+            }
         }
         (task.reply)(match fault {
             None => Ok(task.answer),
@@ -653,7 +830,7 @@ impl Driver {
     fn shut_down(&mut self) -> Result<(), Error> {
         let (id, at) = (self.next_task, self.ssd.now());
         let flush = Command { id, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
-        self.submit(at, &flush)?;
+        self.submit(at, at, &flush)?;
         while self.ssd.outstanding() > 0 {
             let Some(next) = self.ssd.next_event() else {
                 return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });

@@ -2,7 +2,7 @@
 //!
 //! [`driver`] owns the drive and the wall clock: one thread, requests in through a bounded queue,
 //! answers at the modelled time and never before. [`plan`] turns bytes into whole sectors, [`image`]
-//! keeps the flash in a file. Each transport is a folder of its own that knows only
+//! keeps the flash in a file. [`live`] watches, with [`live::shadow`]s beside, and [`http`] shows it. Each transport is a folder of its own that knows only
 //! [`Device::submit`]: [`nbd`], [`nvme_tcp`], and `fuse` (feature `fuse`, Linux).
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -12,9 +12,13 @@ pub mod driver;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 mod gate;
+pub mod http;
 pub mod image;
+pub mod listen;
+pub mod live;
 pub mod nbd;
 pub mod nvme_tcp;
+mod outbox;
 pub mod plan;
 mod report;
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use nandle_ssd::RANGE_BYTES;
+use nandle_ssd::{RANGE_BYTES, Ssd};
 
 use crate::{Fault, Io, Shape};
 
@@ -142,6 +142,43 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
         }
     }
     Ok(plan.steps)
+}
+
+/// Logical pages that [`stored`] looks at.
+const MOST_PAGES: u64 = 16 << 10;
+
+/// Which bytes from `offset` are stored, as extents (bytes, stored) one after the other: of `bytes` bytes,
+/// or of fewer if that would be more than `most` extents or long to look up, but of some. A range that
+/// is not of whole sectors has the state of the sectors that it touches.
+#[must_use]
+pub fn stored(ssd: &Ssd, shape: &Shape, offset: u64, bytes: u64, most: usize) -> Vec<(u64, bool)> {
+    let sector = u64::from(shape.sector_bytes);
+    let page = u64::from(shape.page_bytes);
+    let per_page = page / sector;
+    let end = offset.saturating_add(bytes).min(shape.bytes);
+    let mut out: Vec<(u64, bool)> = Vec::new();
+    let mut at = offset;
+    for lpn in (offset / page..end.div_ceil(page)).take(MOST_PAGES as usize) {
+        let mask = {
+            let number = lpn as u32;
+            let fragments = ssd.flash().fragments().get(number, ssd.flash().array());
+            let buffered = ssd.buffer().map_or(0, |buffer| buffer.mask(number));
+            fragments.iter().fold(buffered, |all, fragment| all | fragment.mask)
+        };
+        while at < end && at / page == lpn {
+            let in_page = at / sector % per_page;
+            let is_stored = mask >> in_page & 1 == 1;
+            let next = ((at / sector + 1) * sector).min(end);
+            let extents = out.len();
+            match out.last_mut() {
+                Some((length, same)) if *same == is_stored => *length += next - at,
+                _ if extents == most => return out,
+                _ => out.push((next - at, is_stored)),
+            }
+            at = next;
+        }
+    }
+    out
 }
 
 struct Plan {

@@ -17,7 +17,7 @@ pub(crate) use io_log::{op_name, properties as parquet_properties};
 pub use latency::Latency;
 pub use rows::{Row, Rows};
 pub use steady::{Steadiness, Steady};
-pub use summarise::{Context, summarise};
+pub use summarise::{Context, per_stream, summarise, waf_parts};
 pub use summary::Summary;
 
 use nandle_ssd::nand::{Cause, Time};

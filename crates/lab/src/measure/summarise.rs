@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::streams::StreamsKind;
+use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
 use super::summary::*;
 use super::{Latency, Meter, programs_for, reads_for};
@@ -51,6 +51,24 @@ fn multi_version(ssd: &Ssd) -> MultiVersion {
     }
 }
 
+/// What write amplification is made of, after `written` bytes of the host's; all 0 before it wrote.
+#[must_use]
+pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, written: u64) -> WafParts {
+    let geometry = &config.geometry;
+    let page = u64::from(geometry.page_bytes);
+    let over_host = |bytes: u64| if written == 0 { 0.0 } else { bytes as f64 / written as f64 };
+    let programmed = |cause: Cause| counters.programs[cause as usize].iter().sum::<u64>() * page;
+    let host = stats.host_sectors_programmed * u64::from(geometry.sector_bytes);
+    WafParts {
+        host: over_host(host),
+        padding: over_host((programmed(Cause::Host) + programmed(Cause::Rmw)).saturating_sub(host)),
+        gc: over_host(programmed(Cause::Gc)),
+        merge: over_host(programmed(Cause::Merge)),
+        map: over_host(programmed(Cause::Map)),
+        meta: over_host(programmed(Cause::Meta)),
+    }
+}
+
 /// The summary of a finished run.
 #[must_use]
 pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
@@ -62,18 +80,8 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let flash = flash(ssd);
     let written = meter.written;
     let page = u64::from(geometry.page_bytes);
-    let over_host = |bytes: u64| if written == 0 { 0.0 } else { bytes as f64 / written as f64 };
-    let host_bytes = stats.host_sectors_programmed * u64::from(geometry.sector_bytes);
-    let programs = &flash.programs;
-    let waf_parts = WafParts {
-        host: over_host(host_bytes),
-        padding: over_host((programs.host * page).saturating_sub(host_bytes)),
-        gc: over_host(programs.gc * page),
-        merge: over_host(programs.merge * page),
-        map: over_host(programs.map * page),
-        meta: over_host(programs.meta * page),
-    };
-    let waf = (written > 0).then(|| over_host(flash.bytes_programmed));
+    let waf_parts = waf_parts(config, stats, ssd.counters(), written);
+    let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
     let wear = wear(ssd);
     let held =
@@ -163,8 +171,9 @@ fn across(ssd: &Ssd) -> Across {
     }
 }
 
-fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
-    let (config, stats) = (ssd.config(), ssd.stats());
+/// The streams of a drive, with what was written for each.
+#[must_use]
+pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
     let kind = config.scheme.streams;
     // The drive counts its host streams, then all objects, then what it writes for itself; handles that
@@ -200,6 +209,13 @@ fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
         stream.stream = number as u64;
         stream.waf = (stream.host_bytes > 0).then(|| stream.media_bytes as f64 / stream.host_bytes as f64);
     }
+    per_stream
+}
+
+fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
+    let (config, stats) = (ssd.config(), ssd.stats());
+    let sector = u64::from(config.geometry.sector_bytes);
+    let host = config.scheme.streams.host_streams(&config.streams) as usize;
     let classes = meter.classes.iter().enumerate().filter(|(_, class)| class.requests > 0);
     let objects = stats.streams.get(host).map_or(0, |count| count.media_sectors);
     Streams {
@@ -211,7 +227,7 @@ fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
         fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
         block_erases_by_trim: stats.block_erases_by_trim,
         dedicated_demoted: stats.dedicated_demoted,
-        per_stream,
+        per_stream: per_stream(config, stats),
         per_class: classes
             .map(|(number, class)| Class {
                 class: number as u64,

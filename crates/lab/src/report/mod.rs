@@ -19,6 +19,7 @@ use crate::measure::Summary;
 use crate::measure::metrics::ratio;
 use crate::run::Loaded;
 use crate::units::{count, time};
+pub use page::STYLE;
 use page::Page;
 use side_by_side::Shown;
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::svg::escape;
 
-const STYLE: &str = include_str!("style.css");
+/// The look of every page: light and dark, phone and desk.
+pub const STYLE: &str = include_str!("style.css");
 
 /// A page under construction.
 #[derive(Debug)]

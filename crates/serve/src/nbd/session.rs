@@ -15,6 +15,11 @@ const MOST_OPTION: u32 = 8 << 10;
 const SKIP: u64 = 64 << 10;
 /// The most bytes that a session wants at a time.
 pub const MOST_WANTED: usize = MOST_BYTES as usize;
+/// The metadata context that there is, and the number that it gets.
+const CONTEXT: &[u8] = b"base:allocation";
+const CONTEXT_ID: u32 = 1;
+/// Extents in an answer.
+const MOST_EXTENTS: usize = 2048;
 /// Options before a client is taken to be wasting our time.
 const MOST_OPTIONS: u32 = 1024;
 
@@ -28,6 +33,18 @@ pub enum Action {
     Send(Vec<u8>),
     /// Carry a request out and send what [`Ticket::answer`] makes of its outcome.
     Submit(Ticket, Io),
+    /// Ask the drive which of `bytes` bytes from `offset` are stored ([`crate::plan::stored`]) and send what
+    /// [`Ticket::extents`] makes of the answer; of no more than `most` extents.
+    Status {
+        /// For the answer.
+        ticket: Ticket,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Extents.
+        most: usize,
+    },
     /// Answer what is under way, then close the connection.
     Close,
 }
@@ -81,6 +98,23 @@ impl Ticket {
         (head, data)
     }
 
+    /// The answer to a block status: extents of bytes that are stored, or are not, one after the other.
+    #[must_use]
+    pub fn extents(&self, extents: &[(u64, bool)]) -> Vec<u8> {
+        if extents.is_empty() {
+            return self.error(Errno::Shutdown, "shutting down");
+        }
+        let length = 4 + 8 * extents.len() as u32;
+        let mut out = wire::last_chunk(wire::chunk::BLOCK_STATUS, self.cookie, length);
+        out.extend(CONTEXT_ID.to_be_bytes());
+        for &(bytes, stored) in extents {
+            let flags = if stored { 0 } else { wire::extent::HOLE | wire::extent::ZERO };
+            out.extend((bytes as u32).to_be_bytes());
+            out.extend(flags.to_be_bytes());
+        }
+        out
+    }
+
     fn error(&self, errno: Errno, message: &str) -> Vec<u8> {
         if !self.structured {
             return wire::simple_reply(errno as u32, self.cookie);
@@ -124,6 +158,8 @@ pub struct Session {
     description: String,
     no_zeroes: bool,
     structured: bool,
+    /// The client has chosen the metadata context.
+    context: bool,
     options: u32,
 }
 
@@ -137,6 +173,7 @@ impl Session {
             description: description.chars().take(200).collect(),
             no_zeroes: false,
             structured: false,
+            context: false,
             options: 0,
         };
         (session, wire::greeting())
@@ -252,6 +289,7 @@ impl Session {
                 out
             }
             option::INFO | option::GO => self.info(option, data),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, data),
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
                 say(reply::ACK, &[])
@@ -259,6 +297,38 @@ impl Session {
             option::LIST | option::STRUCTURED_REPLY => say(reply::ERR_INVALID, b"expected no data"),
             _ => say(reply::ERR_UNSUP, b"unknown option"),
         }
+    }
+
+    /// Metadata contexts: there is one, `base:allocation`.
+    fn contexts(&mut self, option: u32, data: &[u8]) -> Vec<Action> {
+        let say = |kind, text: &[u8]| Action::Send(wire::option_reply(option, kind, text));
+        let set = option == option::SET_META_CONTEXT;
+        if set {
+            self.context = false;
+        }
+        let Some((name, queries)) = wire::context_request(data) else {
+            return vec![say(reply::ERR_INVALID, b"expected a name and a list of contexts")];
+        };
+        if !self.structured {
+            return vec![say(reply::ERR_INVALID, b"expected structured replies to be chosen before")];
+        }
+        if !Self::is_export(name) {
+            return vec![say(reply::ERR_UNKNOWN, b"no such export; the only one is \"nandle\"")];
+        }
+        // A list without a query, or of a whole namespace, is of all contexts.
+        let wanted = if set {
+            queries.contains(&CONTEXT)
+        } else {
+            queries.is_empty() || queries.iter().any(|&q| q == CONTEXT || q == b"base:")
+        };
+        let mut out = vec![];
+        if wanted {
+            let id = if set { CONTEXT_ID } else { 0 };
+            out.push(say(reply::META_CONTEXT, &[&id.to_be_bytes(), CONTEXT].concat()));
+        }
+        self.context |= set && wanted;
+        out.push(say(reply::ACK, &[]));
+        out
     }
 
     fn flags(&self) -> u16 {
@@ -328,6 +398,7 @@ impl Session {
         let fua = flags & flag::FUA != 0;
         let allowed = match request.command {
             command::READ => flag::FUA | flag::DF,
+            command::BLOCK_STATUS => flag::FUA | flag::REQ_ONE,
             command::WRITE_ZEROES => flag::FUA | flag::NO_HOLE | flag::FAST_ZERO,
             _ => flag::FUA,
         };
@@ -361,6 +432,17 @@ impl Session {
             }
             command::FLUSH => Io::Flush,
             command::TRIM => Io::Trim { offset, bytes, fua },
+            command::BLOCK_STATUS if !self.context => {
+                return refuse(Errno::Inval, "no metadata context was chosen");
+            }
+            command::BLOCK_STATUS if bytes == 0 => return refuse(Errno::Inval, "of no bytes"),
+            command::BLOCK_STATUS if offset.checked_add(bytes).is_none_or(|end| end > self.shape.bytes) => {
+                return refuse(Errno::Inval, "beyond the end of the device");
+            }
+            command::BLOCK_STATUS => {
+                let most = if flags & flag::REQ_ONE != 0 { 1 } else { MOST_EXTENTS };
+                return vec![Action::Status { ticket, offset, bytes, most }];
+            }
             command::WRITE_ZEROES => {
                 let may_trim = flags & flag::NO_HOLE == 0;
                 if flags & flag::FAST_ZERO != 0 && !may_trim {

@@ -58,6 +58,10 @@ pub mod option {
     pub const GO: u32 = 7;
     /// Replies may be structured.
     pub const STRUCTURED_REPLY: u32 = 8;
+    /// Which metadata contexts are there?
+    pub const LIST_META_CONTEXT: u32 = 9;
+    /// Choose metadata contexts.
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Replies to options.
@@ -68,6 +72,8 @@ pub mod reply {
     pub const SERVER: u32 = 2;
     /// One piece of information on an export.
     pub const INFO: u32 = 3;
+    /// One metadata context.
+    pub const META_CONTEXT: u32 = 4;
     /// Unknown option.
     pub const ERR_UNSUP: u32 = 1 << 31 | 1;
     /// The option's data make no sense.
@@ -104,6 +110,8 @@ pub mod command {
     pub const TRIM: u16 = 4;
     /// Write zeroes.
     pub const WRITE_ZEROES: u16 = 6;
+    /// What is where?
+    pub const BLOCK_STATUS: u16 = 7;
 }
 
 /// Flags of commands.
@@ -114,6 +122,8 @@ pub mod flag {
     pub const NO_HOLE: u16 = 2;
     /// Do not fragment the reply.
     pub const DF: u16 = 4;
+    /// One extent is enough.
+    pub const REQ_ONE: u16 = 8;
     /// Fail at once if zeros are no faster than a write.
     pub const FAST_ZERO: u16 = 16;
 }
@@ -126,8 +136,18 @@ pub mod chunk {
     pub const NONE: u16 = 0;
     /// An offset and data.
     pub const OFFSET_DATA: u16 = 1;
+    /// A metadata context and its extents.
+    pub const BLOCK_STATUS: u16 = 5;
     /// An error and a message.
     pub const ERROR: u16 = 1 << 15 | 1;
+}
+
+/// Flags of an extent in the context `base:allocation`.
+pub mod extent {
+    /// Nothing is stored.
+    pub const HOLE: u32 = 1;
+    /// Reads as zeros.
+    pub const ZERO: u32 = 2;
 }
 
 /// Error numbers on the wire.
@@ -233,6 +253,27 @@ pub fn info_request(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
         return None;
     }
     Some((name, (0..wanted).filter_map(|n| u16_at(rest, 2 + 2 * n)).collect()))
+}
+
+/// The data of LIST_META_CONTEXT and SET_META_CONTEXT: the export's name and the queries. None if they
+/// make no sense.
+#[must_use]
+pub fn context_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let length = u32_at(rest, 0)? as usize;
+        let text = rest.get(4..4_usize.checked_add(length)?)?;
+        *rest = &rest[4 + length..];
+        Some(text)
+    }
+    let mut rest = data;
+    let name = text(&mut rest)?;
+    let count = u32_at(rest, 0)?;
+    rest = &rest[4..];
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        queries.push(text(&mut rest)?);
+    }
+    rest.is_empty().then_some((name, queries))
 }
 
 /// A request's header; none if the bytes are none.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::session::MOST_VERIFIED;
-use super::subsystem::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_EVENT_REQUESTS, Model, ONE};
+use super::subsystem::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, Model, ONE};
 use super::wire::{DISCOVERY_NQN, IN_CAPSULE, MOST_DATA, SQE, Sqe, Status, put};
 
 /// Version of the Base Specification: 2.0.
@@ -113,6 +113,10 @@ fn controller_page(model: &Model, id: u16, discovery: bool) -> Vec<u8> {
     }
     // CMIC: several hosts may have controllers of the subsystem.
     byte(&mut page, 76, 1 << 1);
+    // OAES: normal shutdown of the subsystem.
+    word(&mut page, 92, 1 << 15);
+    // ELPE: entries of the error log, 0's based.
+    byte(&mut page, 262, (MOST_ERRORS - 1) as u8);
     // OACS: directives.
     half(&mut page, 256, if model.streams > 0 || model.handles > 0 { 1 << 5 } else { 0 });
     // FRMW: one slot, read-only.

@@ -2,24 +2,28 @@
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::logs::critical_warning;
 use super::session::{Action, Session, Ticket};
-use super::subsystem::{Model, Subsystem};
+use super::subsystem::{Culprit, Event, Model, Subsystem};
 use super::wire::{Done, Encoder, Out, PORT, Status};
 use crate::gate::{Gate, lock};
-use crate::{Device, Error, Io, Outcome};
+use crate::listen::{Clients, Listening, Manner, Place, Stream};
+use crate::{Device, Error, Fault, Io, Outcome};
 
 /// Connections at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 128;
 /// How long a host may think before it is connected.
 const NEGOTIATION: Duration = Duration::from_secs(20);
+/// How often the drive's health is looked after.
+const HEALTH: Duration = Duration::from_secs(1);
 /// Answers are sent together up to this many bytes.
 const BATCH: usize = 256 << 10;
 
@@ -31,20 +35,9 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let port = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
-        let at = if text == "localhost" {
-            Some(SocketAddr::new(loopback, PORT))
-        } else if let Ok(port) = port.strip_prefix(':').unwrap_or(port).parse() {
-            Some(SocketAddr::new(loopback, port))
-        } else if let Ok(ip) = text.parse() {
-            Some(SocketAddr::new(ip, PORT))
-        } else {
-            text.parse().ok()
-        };
         let expected =
             || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
-        at.map(Self).ok_or_else(expected)
+        Place::tcp(text, PORT).map(Self).ok_or_else(expected)
     }
 }
 
@@ -54,25 +47,41 @@ impl fmt::Display for Address {
     }
 }
 
-/// A connection's socket, to shut it, and the controller whose it is.
-struct Client {
-    stream: TcpStream,
+/// What is noted of a connection.
+#[derive(Default)]
+struct Note {
+    /// The controller whose it is.
     controller: Option<u16>,
+    /// Of an admin queue: what is sent to the host unasked.
+    to_host: Option<Sender<Outgoing>>,
+}
+
+/// Ends asynchronous event requests.
+fn deliver(clients: &Clients<Note>, ended: Vec<(u16, Done)>) {
+    for (controller, done) in ended {
+        clients.each(|note| {
+            if let (true, Some(to_host)) = (note.controller == Some(controller), &note.to_host) {
+                let _ = to_host.send(Outgoing { out: Out::Done(done.clone()), room: None });
+            }
+        });
+    }
 }
 
 struct Shared {
     device: Device,
     model: Arc<Model>,
     subsystem: Mutex<Subsystem>,
-    closing: AtomicBool,
-    clients: Mutex<Vec<Option<Client>>>,
+    /// The image cannot be written any more: hosts are to be told.
+    broken: AtomicBool,
+    closing: Mutex<bool>,
+    wake: Condvar,
 }
 
-/// A port at which hosts are served.
+/// A port at which hosts are served, until dropped.
 pub struct Server {
-    address: Address,
+    listening: Listening<Note>,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    watching: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -87,33 +96,45 @@ impl Server {
                 "--nvme-tcp: geometry.sector_bytes = {sector}; expected a power of two of at least 512"
             )));
         }
-        let fail = |e: io::Error| {
-            Error::input(format!(
-                "--nvme-tcp: cannot listen at {address}: {e}; expected an address that is free"
-            ))
-        };
-        let listener = TcpListener::bind(address.0).map_err(fail)?;
-        let address = Address(listener.local_addr().map_err(fail)?);
         let subsystem = Subsystem::new(model);
+        let model = subsystem.model.clone();
         let shared = Arc::new(Shared {
             device,
-            model: subsystem.model.clone(),
+            model,
             subsystem: Mutex::new(subsystem),
-            closing: AtomicBool::new(false),
-            clients: Mutex::default(),
+            broken: AtomicBool::new(false),
+            closing: Mutex::new(false),
+            wake: Condvar::new(),
         });
-        let accepting = {
+        let manner = Manner { option: "--nvme-tcp", thread: "nvme", most: MOST_CLIENTS };
+        let serve = {
             let shared = shared.clone();
-            let run = move || accept(&listener, &shared);
-            std::thread::Builder::new().name("nvme".into()).spawn(run).map_err(fail)?
+            move |stream: &Stream, slot, clients: &Clients<Note>| {
+                let portal =
+                    stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
+                let mut session = Session::new(portal);
+                let connection = Connection { stream, slot, clients, shared: &shared };
+                let _ = connection.converse(&mut session);
+                connection.depart(&session);
+            }
         };
-        Ok(Self { address, shared, accepting: Some(accepting) })
+        let listening = Listening::start(&Place::Tcp(address.0), manner, serve)?;
+        let watching = {
+            let (shared, clients) = (shared.clone(), listening.clients().clone());
+            let run = move || watch(&shared, &clients);
+            let thread = std::thread::Builder::new().name("nvme health".into()).spawn(run);
+            thread.map_err(|e| Error::io("a thread for the drive's health", e))?
+        };
+        Ok(Self { listening, shared, watching: Some(watching) })
     }
 
     /// Where it listens, with the port that was chosen if 0 was asked for.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.address
+        match self.listening.place() {
+            Place::Tcp(at) => Address(*at),
+            Place::Unix(_) => unreachable!("it was started at a TCP port"),
+        }
     }
 
     /// The name of the subsystem.
@@ -125,66 +146,32 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.closing.store(true, Ordering::SeqCst);
-        // A connection of our own wakes the thread that accepts.
-        drop(TcpStream::connect_timeout(&self.address.0, Duration::from_secs(1)));
-        if let Some(thread) = self.accepting.take() {
+        *lock(&self.shared.closing) = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.watching.take() {
             let _ = thread.join();
         }
-        for client in lock(&self.shared.clients).iter().flatten() {
-            let _ = client.stream.shutdown(Shutdown::Both);
-        }
+        let ended = lock(&self.shared.subsystem).happened(Event::Shutdown);
+        deliver(self.listening.clients(), ended);
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+/// Looks after the drive's health, for hosts that want to be told of a change.
+fn watch(shared: &Shared, clients: &Clients<Note>) {
     loop {
-        let stream = listener.accept();
-        if shared.closing.load(Ordering::SeqCst) {
+        let warning = shared.device.look(|| !*lock(&shared.closing), critical_warning);
+        if let Some(warning) = warning {
+            let ended = lock(&shared.subsystem).health(warning);
+            deliver(clients, ended);
+        }
+        if shared.broken.swap(false, Ordering::Relaxed) {
+            let ended = lock(&shared.subsystem).happened(Event::InternalError);
+            deliver(clients, ended);
+        }
+        let closing = lock(&shared.closing);
+        let (closing, _) = shared.wake.wait_timeout(closing, HEALTH).unwrap_or_else(PoisonError::into_inner);
+        if *closing {
             return;
-        }
-        // Out of descriptors, or a host that is gone already: others go on.
-        let Ok((stream, _)) = stream else {
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let (Ok(handle), Ok(portal)) = (stream.try_clone(), stream.local_addr()) else { continue };
-        let mut clients = lock(&shared.clients);
-        let slot = match clients.iter().position(Option::is_none) {
-            Some(slot) => slot,
-            None if clients.len() < MOST_CLIENTS => {
-                clients.push(None);
-                clients.len() - 1
-            }
-            None => continue,
-        };
-        clients[slot] = Some(Client { stream: handle, controller: None });
-        drop(clients);
-        let run = {
-            let shared = shared.clone();
-            move || {
-                let mut session = Session::new(portal);
-                let _ = converse(&stream, &mut session, slot, &shared);
-                let _ = stream.shutdown(Shutdown::Both);
-                depart(&session, slot, &shared);
-            }
-        };
-        if std::thread::Builder::new().name("nvme queue".into()).spawn(run).is_err() {
-            lock(&shared.clients)[slot] = None;
-        }
-    }
-}
-
-/// Without its admin queue a controller has no other queues.
-fn depart(session: &Session, slot: usize, shared: &Shared) {
-    let mut clients = lock(&shared.clients);
-    clients[slot] = None;
-    let Some((controller, queue)) = session.queue() else { return };
-    lock(&shared.subsystem).left(controller, queue);
-    if queue == 0 {
-        for client in clients.iter().flatten().filter(|c| c.controller == Some(controller)) {
-            let _ = client.stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -195,78 +182,98 @@ struct Outgoing {
     room: Option<u64>,
 }
 
-/// A connection, from its first byte to its last.
-fn converse(stream: &TcpStream, session: &mut Session, slot: usize, shared: &Shared) -> io::Result<()> {
-    let (to_host, outgoing) = channel();
-    let gate = Arc::new(Gate::default());
-    std::thread::scope(|scope| {
-        let room = &gate;
-        let writer = scope.spawn(move || write(stream, &outgoing, room));
-        let result = listen(stream, session, slot, shared, &to_host, &gate);
-        // The writer ends when the last answer under way has been sent.
-        drop(to_host);
-        let written = writer.join().unwrap_or(Ok(()));
-        result.and(written)
-    })
+/// A connection.
+struct Connection<'a> {
+    stream: &'a Stream,
+    slot: usize,
+    clients: &'a Clients<Note>,
+    shared: &'a Arc<Shared>,
 }
 
-fn listen(
-    stream: &TcpStream,
-    session: &mut Session,
-    slot: usize,
-    shared: &Shared,
-    to_host: &Sender<Outgoing>,
-    gate: &Arc<Gate>,
-) -> io::Result<()> {
-    let mut reader = BufReader::with_capacity(64 << 10, stream);
-    let mut patience = Some(NEGOTIATION);
-    stream.set_read_timeout(patience)?;
-    let mut bytes = Vec::new();
-    loop {
-        let wanted = session.want();
-        if wanted == 0 {
-            return Ok(());
-        }
-        // Grown as the bytes come: a length alone takes no memory.
-        bytes.clear();
-        if (&mut reader).take(wanted as u64).read_to_end(&mut bytes)? < wanted {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let (actions, now) = {
-            let mut subsystem = lock(&shared.subsystem);
-            let actions = session.take(&bytes, &mut subsystem);
-            (actions, keep_alive(session, &subsystem))
-        };
-        if let Some((controller, _)) = session.queue()
-            && let Some(client) = &mut lock(&shared.clients)[slot]
-        {
-            client.controller = Some(controller);
-        }
-        if now != patience {
-            patience = now;
-            stream.set_read_timeout(patience)?;
-        }
-        for action in actions {
-            match action {
-                Action::Close => return Ok(()),
-                Action::Send(out) => {
-                    gate.enter(0);
-                    let _ = to_host.send(Outgoing { out, room: Some(0) });
-                }
-                Action::Look(cid, look) => {
-                    gate.enter(0);
-                    let (to_host, model) = (to_host.clone(), shared.model.clone());
-                    shared.device.inspect(move |ssd| {
-                        let mut done = Done::new(cid, Status::OK);
-                        match look.answer(ssd, &model) {
-                            Ok(data) => done.data = data,
-                            Err(status) => done.status = status,
-                        }
-                        let _ = to_host.send(Outgoing { out: Out::Done(done), room: Some(0) });
-                    });
-                }
-                Action::Submit(ticket, ios) => submit(ticket, ios, &shared.device, to_host, gate),
+impl Connection<'_> {
+    /// From its first byte to its last.
+    fn converse(&self, session: &mut Session) -> io::Result<()> {
+        let (to_host, outgoing) = channel();
+        let gate = Arc::new(Gate::default());
+        std::thread::scope(|scope| {
+            let (room, stream) = (&gate, self.stream);
+            let writer = scope.spawn(move || write(stream, &outgoing, room));
+            let result = self.listen(session, &to_host, &gate);
+            // The writer ends when the last answer under way has been sent.
+            drop(to_host);
+            self.clients.note(self.slot, |note| note.to_host = None);
+            let written = writer.join().unwrap_or(Ok(()));
+            result.and(written)
+        })
+    }
+
+    fn listen(&self, session: &mut Session, to_host: &Sender<Outgoing>, gate: &Arc<Gate>) -> io::Result<()> {
+        let Self { stream, shared, .. } = *self;
+        let mut reader = BufReader::with_capacity(64 << 10, stream);
+        let mut patience = Some(NEGOTIATION);
+        stream.read_timeout(patience)?;
+        let mut bytes = Vec::new();
+        loop {
+            let wanted = session.want();
+            if wanted == 0 {
+                return Ok(());
             }
+            // Grown as the bytes come: a length alone takes no memory.
+            bytes.clear();
+            if (&mut reader).take(wanted as u64).read_to_end(&mut bytes)? < wanted {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let before = session.queue();
+            let (actions, now) = {
+                let mut subsystem = lock(&shared.subsystem);
+                let actions = session.take(&bytes, &mut subsystem);
+                (actions, keep_alive(session, &subsystem))
+            };
+            if let (None, Some((controller, queue))) = (before, session.queue()) {
+                let to_host = (queue == 0).then(|| to_host.clone());
+                self.clients.note(self.slot, |note| {
+                    (note.controller, note.to_host) = (Some(controller), to_host);
+                });
+            }
+            if now != patience {
+                patience = now;
+                stream.read_timeout(patience)?;
+            }
+            for action in actions {
+                match action {
+                    Action::Close => return Ok(()),
+                    Action::Send(out) => {
+                        gate.enter(0);
+                        let _ = to_host.send(Outgoing { out, room: Some(0) });
+                    }
+                    Action::Look(cid, look) => {
+                        gate.enter(0);
+                        let (to_host, all) = (to_host.clone(), shared.clone());
+                        let culprit = session.queue().map(|(_, queue)| Culprit::at(queue, cid));
+                        shared.device.inspect(move |ssd| {
+                            let mut done = Done::new(cid, Status::OK);
+                            match (look.answer(ssd, &all.model), culprit) {
+                                (Ok(data), _) => done.data = data,
+                                (Err(status), culprit) => {
+                                    done.status = status;
+                                    lock(&all.subsystem).failed(&culprit.unwrap_or_default(), status);
+                                }
+                            }
+                            let _ = to_host.send(Outgoing { out: Out::Done(done), room: Some(0) });
+                        });
+                    }
+                    Action::Submit(ticket, ios) => submit(ticket, ios, shared, to_host, gate),
+                }
+            }
+        }
+    }
+
+    /// Without its admin queue a controller has no other queues.
+    fn depart(&self, session: &Session) {
+        let Some((controller, queue)) = session.queue() else { return };
+        lock(&self.shared.subsystem).left(controller, queue);
+        if queue == 0 {
+            self.clients.shut(|note| note.controller == Some(controller));
         }
     }
 }
@@ -283,7 +290,7 @@ fn keep_alive(session: &Session, subsystem: &Subsystem) -> Option<Duration> {
     }
 }
 
-fn submit(ticket: Ticket, ios: Vec<Io>, device: &Device, to_host: &Sender<Outgoing>, gate: &Gate) {
+fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<Outgoing>, gate: &Gate) {
     let room = ios.iter().map(|io| match io {
         Io::Read { bytes, .. } => u64::from(*bytes),
         Io::Write { data, .. } => data.len() as u64,
@@ -291,10 +298,18 @@ fn submit(ticket: Ticket, ios: Vec<Io>, device: &Device, to_host: &Sender<Outgoi
     });
     let room = room.sum();
     gate.enter(room);
-    let to_host = to_host.clone();
+    let (to_host, all) = (to_host.clone(), shared.clone());
     let answer = move |outcome: Outcome| {
+        if outcome == Err(Fault::Image) {
+            all.broken.store(true, Ordering::Relaxed);
+        }
+        let culprit = ticket.culprit;
+        let done = ticket.done(outcome);
+        if done.status != Status::OK {
+            lock(&all.subsystem).failed(&culprit, done.status);
+        }
         // A host that has gone needs no answer.
-        let _ = to_host.send(Outgoing { out: Out::Done(ticket.done(outcome)), room: Some(room) });
+        let _ = to_host.send(Outgoing { out: Out::Done(done), room: Some(room) });
     };
     // The last of several requests to end answers for all, with the first failure.
     let left = ios.len();
@@ -304,7 +319,7 @@ fn submit(ticket: Ticket, ios: Vec<Io>, device: &Device, to_host: &Sender<Outgoi
     let all = Arc::new(Mutex::new((left, Ok(vec![]), Some(answer))));
     for io in ios {
         let all = all.clone();
-        device.submit(io, move |outcome| {
+        shared.device.submit(io, move |outcome| {
             let mut all = lock(&all);
             all.0 -= 1;
             if all.1.is_ok() {
@@ -320,7 +335,7 @@ fn submit(ticket: Ticket, ios: Vec<Io>, device: &Device, to_host: &Sender<Outgoi
 }
 
 /// Sends what comes, until nothing more can come. After a failure it only makes room.
-fn write(mut stream: &TcpStream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> io::Result<()> {
+fn write(mut stream: &Stream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> io::Result<()> {
     let mut encoder = Encoder::default();
     let mut bytes = Vec::with_capacity(BATCH);
     let mut result = Ok(());
@@ -328,7 +343,7 @@ fn write(mut stream: &TcpStream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> 
         if result.is_ok() && !bytes.is_empty() {
             *result = stream.write_all(bytes);
             if result.is_err() {
-                let _ = stream.shutdown(Shutdown::Both);
+                stream.shut(Shutdown::Both);
             }
         }
         bytes.clear();
@@ -348,7 +363,7 @@ fn write(mut stream: &TcpStream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> 
         };
         encoder.encode(out, &mut bytes);
         if let Some(room) = room {
-            gate.leave(room);
+            gate.leave(1, room);
         }
         if bytes.len() >= BATCH {
             send(&mut bytes, &mut result);

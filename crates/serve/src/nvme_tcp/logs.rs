@@ -64,6 +64,8 @@ pub enum Look {
         offset: u64,
         /// Bytes of it.
         bytes: u32,
+        /// Entries that the error log has had so far, for the health log.
+        errors: u64,
     },
     /// Reclaim unit handle status: so many bytes of it.
     Handles(u32),
@@ -88,7 +90,17 @@ impl Look {
             parameter: (sqe.cdw(10) >> 8 & 0x7f) as u8,
             offset,
             bytes: fitting(dwords * 4, sqe)?,
+            errors: 0,
         })
+    }
+
+    /// The same, after so many errors.
+    #[must_use]
+    pub fn after(mut self, count: u64) -> Self {
+        if let Self::Log { errors, .. } = &mut self {
+            *errors = count;
+        }
+        self
     }
 
     /// Of I/O Management Receive and of FlashAlloc's query.
@@ -134,15 +146,14 @@ impl Look {
         let whole = match *self {
             Self::Handles(_) => handles(ssd, model),
             Self::Instances(_) => instances(ssd),
-            Self::Log { page, group, .. } => {
+            Self::Log { page, group, errors, .. } => {
                 let fdp = (page::FDP_CONFIGURATIONS..=page::FDP_EVENTS).contains(&page);
                 if (fdp || page == page::ENDURANCE_GROUP) && group != ONE {
                     return Err(Status::INVALID_FIELD);
                 }
                 match page {
                     page::SUPPORTED => supported(model),
-                    page::ERRORS => vec![0; 64],
-                    page::SMART => smart(ssd),
+                    page::SMART => smart(ssd, errors),
                     page::FIRMWARE => firmware(),
                     page::CHANGED_NAMESPACES => vec![0; 4096],
                     page::EFFECTS => effects(model),
@@ -319,7 +330,7 @@ fn media(ssd: &Ssd) -> (u64, u64) {
 }
 
 /// Figure 208: SMART / Health Information.
-fn smart(ssd: &Ssd) -> Vec<u8> {
+fn smart(ssd: &Ssd, errors: u64) -> Vec<u8> {
     let mut out = vec![0; 512];
     let (stats, health) = (ssd.stats(), health(ssd));
     // Thousands of 512 bytes, rounded up.
@@ -336,7 +347,13 @@ fn smart(ssd: &Ssd) -> Vec<u8> {
     put_u128(&mut out, 112, 1);
     put_u128(&mut out, 128, ssd.now() / 3_600_000_000_000);
     put_u128(&mut out, 160, stats.unreadable_sectors);
+    put_u128(&mut out, 176, errors);
     out
+}
+
+/// The critical warnings of the health log.
+pub(super) fn critical_warning(ssd: &Ssd) -> u8 {
+    health(ssd).warning
 }
 
 /// Figure 217: Endurance Group Information; bytes in units of 10^9, rounded up.

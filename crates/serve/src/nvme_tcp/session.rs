@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::identify::Portal;
 use super::logs::{Look, placements};
-use super::subsystem::{Answer, Subsystem};
+use super::subsystem::{Answer, Culprit, Subsystem};
 use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
     flag, op, parts, pdu, u16_at, u32_at, u64_at,
@@ -52,6 +52,8 @@ enum Kind {
 pub struct Ticket {
     cid: u16,
     kind: Kind,
+    /// For the error log.
+    pub(super) culprit: Culprit,
 }
 
 impl Ticket {
@@ -351,26 +353,29 @@ impl Session {
     /// A command with all of its data.
     fn execute(&mut self, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem, out: &mut Vec<Action>) {
         let cid = sqe.cid();
-        let answer = |out: &mut Vec<Action>, answer| match answer {
+        let now = |status| Answer::Now(status, 0, vec![]);
+        let answer = match (sqe.opcode(), self.queue) {
+            _ if sqe.is_fused() => now(Status::INVALID_FIELD),
+            (op::FABRICS, _) => return self.fabrics(sqe, &data, subsystem, out),
+            (_, None) => now(Status::SEQUENCE),
+            (_, Some((id, 0))) => subsystem.admin(id, sqe, &data, &self.portal),
+            (_, Some((id, queue))) => match io(id, queue, sqe, data, subsystem) {
+                Ok(action) => return out.push(action),
+                Err(status) => now(status),
+            },
+        };
+        match answer {
             Answer::Now(status, result, data) => {
-                let data = if status == Status::OK { data } else { vec![] };
+                let good = status == Status::OK;
+                if let (false, Some((_, queue))) = (good, self.queue) {
+                    subsystem.failed(&Culprit::of(queue, sqe), status);
+                }
+                let data = if good { data } else { vec![] };
                 out.push(Action::Send(Out::Done(Done { cid, status, result, data })));
             }
             Answer::Look(look) => out.push(Action::Look(cid, look)),
+            Answer::Ended(all) => out.extend(all.into_iter().map(|done| Action::Send(Out::Done(done)))),
             Answer::Hold => {}
-        };
-        let now = |status| Answer::Now(status, 0, vec![]);
-        if sqe.is_fused() {
-            return answer(out, now(Status::INVALID_FIELD));
-        }
-        match (sqe.opcode(), self.queue) {
-            (op::FABRICS, _) => self.fabrics(sqe, &data, subsystem, out),
-            (_, None) => answer(out, now(Status::SEQUENCE)),
-            (_, Some((id, 0))) => answer(out, subsystem.admin(id, sqe, &data, &self.portal)),
-            (_, Some((id, _))) => match io(id, sqe, data, subsystem) {
-                Ok(action) => out.push(action),
-                Err(status) => answer(out, now(status)),
-            },
         }
     }
 
@@ -405,7 +410,7 @@ impl Session {
 }
 
 /// An I/O command.
-fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Action, Status> {
+fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Action, Status> {
     let model = subsystem.model.clone();
     let controller = subsystem.controller(id).ok_or(Status::SEQUENCE)?;
     if !controller.is_ready() {
@@ -437,7 +442,8 @@ fn io(id: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Ac
         }
         Ok((offset, bytes))
     };
-    let submit = |kind, ios| Ok(Action::Submit(Ticket { cid: sqe.cid(), kind }, ios));
+    let culprit = Culprit::of(queue, sqe);
+    let submit = |kind, ios| Ok(Action::Submit(Ticket { cid: sqe.cid(), kind, culprit }, ios));
     let ranges = || {
         let count = (sqe.cdw(10) & 0xff) as usize + 1;
         let list = data.get(..count * RANGE).ok_or(Status::SGL_LENGTH)?;

@@ -7,7 +7,7 @@ use nandle_ssd::DeviceConfig;
 use nandle_ssd::streams::StreamsKind;
 
 use super::logs::Look;
-use super::wire::{DISCOVERY_NQN, Sqe, Status, feature, op, put, text, u16_at, u32_at};
+use super::wire::{DISCOVERY_NQN, Done, Sqe, Status, feature, op, put, text, u16_at, u32_at};
 use super::{identify, wire};
 use crate::Shape;
 
@@ -19,6 +19,8 @@ pub const MOST_QUEUES: u16 = 16;
 pub const MOST_ENTRIES: u16 = 128;
 /// Asynchronous event requests that a controller holds.
 pub const MOST_EVENT_REQUESTS: u32 = 4;
+/// Entries of the error log that are kept.
+pub const MOST_ERRORS: usize = 64;
 /// FDP events that are kept.
 const MOST_EVENTS: usize = 63;
 /// The endurance group, the namespace.
@@ -118,7 +120,11 @@ pub struct Controller {
     pub keep_alive_ms: u32,
     /// I/O queues that are connected.
     queues: Vec<u16>,
-    event_requests: u32,
+    /// Asynchronous event requests that are held, by identifier, and events that wait for one.
+    event_requests: VecDeque<u16>,
+    waiting_events: VecDeque<Event>,
+    /// Types of events (a bit each) that are not told again until their log page is read.
+    masked: u8,
     async_events: u32,
     write_cache: bool,
     behaviour: Vec<u8>,
@@ -131,6 +137,28 @@ impl Controller {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.configuration & 1 == 1 && !self.shut
+    }
+
+    /// The end of the oldest request, with the oldest event that may be told now.
+    fn next_event(&mut self) -> Option<Done> {
+        let masked = self.masked;
+        let at = self.waiting_events.iter().position(|event| masked >> event.parts().0 & 1 == 0)?;
+        let cid = self.event_requests.pop_front()?;
+        let event = self.waiting_events.remove(at)?;
+        // Events without a log page are not masked.
+        if event != Event::Shutdown {
+            self.masked |= 1 << event.parts().0;
+        }
+        Some(Done { result: event.dword(), ..Done::new(cid, Status::OK) })
+    }
+
+    /// The host has read a log page: events that point to it may be told again.
+    fn unmask(&mut self, page: u8) {
+        match page {
+            wire_log::ERRORS => self.masked &= !1,
+            wire_log::SMART => self.masked &= !2,
+            _ => {}
+        }
     }
 
     /// Whether writes may stay in the volatile cache.
@@ -146,6 +174,72 @@ impl Controller {
     }
 }
 
+/// Something that hosts want to know unasked (Base Specification, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The image cannot be written any more.
+    InternalError,
+    /// The flash is worn out: no more writes.
+    Unreliable,
+    /// Few spare blocks are left.
+    SpareLow,
+    /// The server ends.
+    Shutdown,
+}
+
+impl Event {
+    /// Type (figure 146), information and log page.
+    fn parts(self) -> (u8, u8, u8) {
+        match self {
+            Self::InternalError => (0, 3, wire_log::ERRORS),
+            Self::Unreliable => (1, 0, wire_log::SMART),
+            Self::SpareLow => (1, 2, wire_log::SMART),
+            Self::Shutdown => (3, 0, 0),
+        }
+    }
+
+    /// Dword 0 of the completion.
+    #[must_use]
+    pub fn dword(self) -> u64 {
+        let (kind, what, page) = self.parts();
+        u64::from(kind) | u64::from(what) << 8 | u64::from(page) << 16
+    }
+
+    /// Whether a host that configured events so (feature 0Bh) wants to know.
+    fn is_wanted(self, configuration: u32) -> bool {
+        match self {
+            Self::InternalError => true,
+            Self::Unreliable => configuration >> 3 & 1 == 1,
+            Self::SpareLow => configuration & 1 == 1,
+            Self::Shutdown => configuration >> 15 & 1 == 1,
+        }
+    }
+}
+
+/// A command that failed, for the error log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Culprit {
+    queue: u16,
+    cid: u16,
+    nsid: u32,
+    lba: u64,
+}
+
+impl Culprit {
+    /// The command of this name, of this queue.
+    #[must_use]
+    pub fn at(queue: u16, cid: u16) -> Self {
+        Self { queue, cid, ..Self::default() }
+    }
+
+    /// This command, of this queue.
+    #[must_use]
+    pub fn of(queue: u16, sqe: &Sqe) -> Self {
+        let io = queue > 0;
+        Self { queue, cid: sqe.cid(), nsid: sqe.nsid(), lba: if io { sqe.lba() } else { 0 } }
+    }
+}
+
 /// What becomes of an admin command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -155,6 +249,8 @@ pub enum Answer {
     Look(Look),
     /// It is held.
     Hold,
+    /// These commands are complete.
+    Ended(Vec<Done>),
 }
 
 impl Answer {
@@ -176,6 +272,11 @@ pub struct Subsystem {
     /// Placement identifiers that writes named and that there are not, oldest first.
     events: VecDeque<u16>,
     placement_events: bool,
+    /// Errors so far, and the entries of the last ones (figure 206), newest first.
+    errors: u64,
+    error_log: VecDeque<[u8; 64]>,
+    /// Critical warnings that hosts were told of.
+    warned: u8,
 }
 
 impl Subsystem {
@@ -188,7 +289,60 @@ impl Subsystem {
             next: 1,
             events: VecDeque::new(),
             placement_events: false,
+            errors: 0,
+            error_log: VecDeque::new(),
+            warned: 0,
         }
+    }
+
+    /// Something happened: the asynchronous event requests that end with it, by controller. Hosts
+    /// without one learn of it with their next.
+    pub fn happened(&mut self, event: Event) -> Vec<(u16, Done)> {
+        let mut out = Vec::new();
+        for (&id, controller) in &mut self.controllers {
+            if controller.discovery || !controller.is_ready() || !event.is_wanted(controller.async_events) {
+                continue;
+            }
+            if !controller.waiting_events.contains(&event) {
+                controller.waiting_events.push_back(event);
+            }
+            if let Some(done) = controller.next_event() {
+                out.push((id, done));
+            }
+        }
+        out
+    }
+
+    /// The critical warnings of the health log are now these: what hosts are told, as by
+    /// [`Subsystem::happened`].
+    pub fn health(&mut self, warning: u8) -> Vec<(u16, Done)> {
+        let fresh = warning & !self.warned;
+        self.warned = warning;
+        let mut out = Vec::new();
+        for (bit, event) in [(3, Event::Unreliable), (0, Event::SpareLow)] {
+            if fresh >> bit & 1 == 1 {
+                out.extend(self.happened(event));
+            }
+        }
+        out
+    }
+
+    /// A command failed.
+    pub fn failed(&mut self, culprit: &Culprit, status: Status) {
+        self.errors += 1;
+        let mut entry = [0; 64];
+        put(&mut entry, 0, &self.errors.to_le_bytes());
+        put(&mut entry, 8, &culprit.queue.to_le_bytes());
+        put(&mut entry, 10, &culprit.cid.to_le_bytes());
+        put(&mut entry, 12, &(status.0 << 1).to_le_bytes());
+        // Which byte of the command is to blame is not told.
+        put(&mut entry, 14, &0xffff_u16.to_le_bytes());
+        put(&mut entry, 16, &culprit.lba.to_le_bytes());
+        put(&mut entry, 24, &culprit.nsid.to_le_bytes());
+        // TRTYPE: TCP.
+        entry[29] = 3;
+        self.error_log.push_front(entry);
+        self.error_log.truncate(MOST_ERRORS);
     }
 
     /// A controller.
@@ -267,7 +421,9 @@ impl Subsystem {
                 shut: false,
                 keep_alive_ms: u32_at(&sqe.0, 48),
                 queues: vec![],
-                event_requests: 0,
+                event_requests: VecDeque::new(),
+                waiting_events: VecDeque::new(),
+                masked: 0,
                 async_events: 0,
                 write_cache: true,
                 behaviour: vec![0; 512],
@@ -309,7 +465,9 @@ impl Subsystem {
                 return Answer::status(Status::INVALID_FIELD);
             }
             if !enabled {
-                controller.event_requests = 0;
+                controller.event_requests.clear();
+                controller.waiting_events.clear();
+                controller.masked = 0;
                 controller.shut = false;
             }
             controller.configuration = value;
@@ -362,20 +520,28 @@ impl Subsystem {
                         _ => Answer::status(Status::INVALID_LOG),
                     };
                 }
+                // RAE, bit 15, keeps the events.
+                if sqe.cdw(10) >> 15 & 1 == 0 {
+                    controller.unmask(look.page());
+                }
+                if look.page() == wire_log::ERRORS {
+                    let page: Vec<u8> = self.error_log.iter().flatten().copied().collect();
+                    return Answer::Now(Status::OK, 0, look.cut(&page));
+                }
                 if look.page() == wire_log::FDP_EVENTS {
                     return match look.events(&model, self.events.make_contiguous()) {
                         Ok(data) => Answer::Now(Status::OK, 0, data),
                         Err(status) => Answer::status(status),
                     };
                 }
-                Answer::Look(look)
+                Answer::Look(look.after(self.errors))
             }
-            op::ASYNC_EVENT if controller.event_requests >= MOST_EVENT_REQUESTS => {
+            op::ASYNC_EVENT if controller.event_requests.len() >= MOST_EVENT_REQUESTS as usize => {
                 Answer::status(Status::ASYNC_EVENT_LIMIT)
             }
             op::ASYNC_EVENT => {
-                controller.event_requests += 1;
-                Answer::Hold
+                controller.event_requests.push_back(sqe.cid());
+                controller.next_event().map_or(Answer::Hold, |done| Answer::Ended(vec![done]))
             }
             op::SET_FEATURES => {
                 if feature::FDP_EVENTS == sqe.0[40] && model.handles > 0 {
@@ -390,8 +556,14 @@ impl Subsystem {
                 Ok(_) => Answer::status(Status::SGL_LENGTH),
                 Err(status) => Answer::status(status),
             },
-            // Bit 0: it was not aborted. It may be complete before this answer arrives.
-            op::ABORT if !discovery => Answer::result(1),
+            op::ABORT if !discovery => {
+                let (queue, cid) = (sqe.cdw(10) & 0xffff, (sqe.cdw(10) >> 16) as u16);
+                let held = controller.event_requests.iter().position(|&held| queue == 0 && held == cid);
+                // Bit 0: it was not aborted. Other commands may be complete before this answer arrives.
+                let Some(held) = held else { return Answer::result(1) };
+                controller.event_requests.remove(held);
+                Answer::Ended(vec![Done::new(cid, Status::ABORTED), Done::new(sqe.cid(), Status::OK)])
+            }
             op::DIRECTIVE_SEND if !discovery => directive_send(controller, &model, sqe),
             op::DIRECTIVE_RECEIVE if !discovery => directive_receive(controller, &model, sqe),
             // Queues are made by Connect, not by Create I/O Submission or Completion Queue (01h, 05h).

@@ -122,6 +122,7 @@ impl Status {
     pub const INVALID_OPCODE: Self = Self(0x01 | Self::FINAL);
     pub const INVALID_FIELD: Self = Self(0x02 | Self::FINAL);
     pub const INTERNAL: Self = Self(0x06);
+    pub const ABORTED: Self = Self(0x07);
     pub const INVALID_NAMESPACE: Self = Self(0x0b | Self::FINAL);
     pub const SEQUENCE: Self = Self(0x0c | Self::FINAL);
     pub const SGL_LENGTH: Self = Self(0x0f | Self::FINAL);

@@ -168,6 +168,66 @@ fn answers_have_the_shape_that_was_agreed_on() {
     assert_eq!(wire::u32_at(&head, 16), Some(head.len() as u32 - 20));
 }
 
+#[test]
+fn block_status_is_answered_to_those_who_asked_for_it() {
+    let context = |number, queries: &[&[u8]]| {
+        let mut data = 6_u32.to_be_bytes().to_vec();
+        data.extend(b"nandle");
+        data.extend((queries.len() as u32).to_be_bytes());
+        for query in queries {
+            data.extend((query.len() as u32).to_be_bytes());
+            data.extend(*query);
+        }
+        option(number, &data)
+    };
+    let kinds = |actions: &[Action]| {
+        let out = sent(actions);
+        let mut kinds = vec![];
+        let mut at = 0;
+        while let Some(length) = wire::u32_at(&out, at + 16) {
+            kinds.push(wire::u32_at(&out, at + 12).expect("a reply"));
+            at += 20 + length as usize;
+        }
+        kinds
+    };
+    let (mut session, _) = Session::new(SHAPE, "test");
+    feed(&mut session, &3_u32.to_be_bytes());
+    let early = feed(&mut session, &context(option::SET_META_CONTEXT, &[CONTEXT]));
+    assert_eq!(kinds(&early), [reply::ERR_INVALID], "structured replies come first");
+    feed(&mut session, &option(option::STRUCTURED_REPLY, &[]));
+    for (number, queries, expected) in [
+        (option::LIST_META_CONTEXT, &[][..], &[reply::META_CONTEXT, reply::ACK][..]),
+        (option::LIST_META_CONTEXT, &[b"base:".as_slice()][..], &[reply::META_CONTEXT, reply::ACK]),
+        (option::LIST_META_CONTEXT, &[b"qemu:".as_slice()][..], &[reply::ACK]),
+        (option::SET_META_CONTEXT, &[b"x".as_slice()][..], &[reply::ACK]),
+        (option::SET_META_CONTEXT, &[b"x".as_slice(), CONTEXT][..], &[reply::META_CONTEXT, reply::ACK]),
+    ] {
+        assert_eq!(kinds(&feed(&mut session, &context(number, queries))), expected, "{number} {queries:?}");
+    }
+    let cut = option(option::SET_META_CONTEXT, b"\0\0\0\0\0\0\0\x05");
+    assert_eq!(kinds(&feed(&mut session, &cut)), [reply::ERR_INVALID]);
+    feed(&mut session, &context(option::SET_META_CONTEXT, &[CONTEXT]));
+    feed(&mut session, &option(option::GO, &go(b"")));
+    let status = |session: &mut Session, flags, offset, length| {
+        feed(session, &request(command::BLOCK_STATUS, flags, offset, length)).pop().expect("an action")
+    };
+    match status(&mut session, flag::REQ_ONE, 4096, 8192) {
+        Action::Status { ticket, offset: 4096, bytes: 8192, most: 1 } => {
+            let answer = ticket.extents(&[(4096, true), (512, false)]);
+            assert_eq!(wire::u16_at(&answer, 6), Some(wire::chunk::BLOCK_STATUS));
+            let body = [20_u32, 1, 4096, 0, 512, 3].map(u32::to_be_bytes).concat();
+            assert_eq!(answer[16..], body);
+        }
+        other => panic!("{other:?}"),
+    }
+    for (offset, length) in [(0, 0), (1 << 30, 1), (u64::MAX, 4096)] {
+        assert!(matches!(status(&mut session, 0, offset, length), Action::Send(_)), "{offset} {length}");
+    }
+    // Without the context the command is refused.
+    let mut session = transmitting(true);
+    assert!(matches!(status(&mut session, 0, 0, 4096), Action::Send(_)));
+}
+
 /// Bytes that get past the first gates more often than pure noise does.
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let data = || proptest::collection::vec(any::<u8>(), 0..40);

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What the server itself costs: fio's NBD engine on nandle with timing off and on nbdkit's memory, by turns.
+
+    benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
+
+Needs fio with its nbd engine, nbdkit, and `cargo build --release`. Both servers keep the bytes in memory; nandle
+also simulates a drive for each request, so its share says what that and the server cost. The last part is the
+latency of 100 us reads, one at a time, in real time. Figures are medians over the rounds.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SPAN = "64m"
+# 100 us in all: array, transfer, controller.
+READ_100_US = ["--set", "timing.read_ns=[93580,93580,93580]", "--set", "buffer.bytes=0"]
+TICKS = 100
+
+
+def cpu_s(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Server:
+    def __init__(self, name: str, command: list[str], uri: str, ready):
+        self.name, self.uri = name, uri
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(400):
+            if ready():
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        sys.exit(f"{' '.join(command)}: did not come up")
+
+    def fio(self, pattern: str, depth: int, seconds: float) -> dict:
+        command = ["fio", "--name=x", "--ioengine=nbd", f"--uri={self.uri}", f"--rw={pattern}", "--bs=4k",
+                   f"--iodepth={depth}", f"--size={SPAN}", "--output-format=json", "--randrepeat=1",
+                   "--norandommap"]
+        if seconds:
+            command += ["--time_based", f"--runtime={seconds}"]
+        before = cpu_s(self.process.pid)
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        spent = cpu_s(self.process.pid) - before
+        # fio may say something before its JSON.
+        job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
+        side = job["write" if "write" in pattern else "read"]
+        return {"iops": side["iops"], "us": side["clat_ns"]["mean"] / 1e3,
+                "median_us": side["clat_ns"]["percentile"]["50.000000"] / 1e3,
+                "cpu_us": spent * 1e6 / max(1, side["total_ios"])}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--program", default=ROOT / "target/release/nandle")
+    parser.add_argument("--transport", choices=["unix", "tcp"], default="unix")
+    args = parser.parse_args()
+    for program in ("fio", "nbdkit"):
+        if not shutil.which(program):
+            print(f"SKIPPED: {program} is not installed")
+            return 0
+    if not pathlib.Path(args.program).is_file():
+        sys.exit(f"{args.program}: not there; expected `cargo build --release` first")
+    with tempfile.TemporaryDirectory() as folder:
+        sockets = iter(range(100))
+
+        def place():
+            n = next(sockets)
+            if args.transport == "tcp":
+                return str(42800 + n), f"nbd://127.0.0.1:{42800 + n}", lambda: tcp(42800 + n)
+            path = pathlib.Path(folder) / f"s{n}"
+            return str(path), f"nbd+unix:///?socket={path}", path.exists
+
+        def tcp(port: int) -> bool:
+            import socket
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) == 0
+
+        def nandle(name: str, *more: str) -> Server:
+            at, uri, ready = place()
+            at = at if args.transport == "tcp" else f"unix:{at}"
+            return Server(name, [str(args.program), "serve", "--nbd", at, *more], uri, ready)
+
+        def nbdkit() -> Server:
+            at, uri, ready = place()
+            where = ["-p", at, "-i", "127.0.0.1"] if args.transport == "tcp" else ["-U", at]
+            return Server("nbdkit memory", ["nbdkit", "-f", *where, "memory", "256M"], uri, ready)
+
+        servers = [nbdkit(), nandle("nandle", "--timing", "off")]
+        for server in servers:
+            server.fio("write", 32, 0)
+        results: dict = {}
+        for _ in range(args.rounds):
+            for pattern in ("randread", "randwrite"):
+                for depth in (1, 32):
+                    for server in servers:
+                        key = (pattern, depth, server.name)
+                        results.setdefault(key, []).append(server.fio(pattern, depth, args.seconds))
+        median = {key: {what: statistics.median(r[what] for r in runs) for what in runs[0]}
+                  for key, runs in results.items()}
+        print(f"4 KiB over {args.transport}, {args.rounds} rounds of {args.seconds:g} s, medians")
+        print(f"{'':<11}{'depth':>5}  {'server':<14}{'IOPS':>9}{'mean us':>9}{'CPU us per I/O':>16}{'of nbdkit':>11}")
+        for (pattern, depth, name), r in median.items():
+            share = r["iops"] / median[pattern, depth, "nbdkit memory"]["iops"]
+            print(f"{pattern:<11}{depth:>5}  {name:<14}{r['iops']:>9.0f}{r['us']:>9.1f}{r['cpu_us']:>16.1f}{share:>10.0%}")
+        for server in servers:
+            server.stop()
+        # The floor is the same drive with timing off: what transport, threads and model take by themselves.
+        pair = [nandle("floor", "--timing", "off", *READ_100_US), nandle("served", *READ_100_US)]
+        seen: dict = {"floor": [], "served": []}
+        for server in pair:
+            server.fio("write", 32, 0)
+        for _ in range(args.rounds):
+            for server in pair:
+                seen[server.name].append(server.fio("randread", 1, args.seconds))
+        for server in pair:
+            server.stop()
+        print("\nreads of 100 us, one at a time (us)")
+        for name, what in (("mean", "us"), ("median", "median_us")):
+            floor, served = (statistics.median(r[what] for r in seen[server]) for server in ("floor", "served"))
+            print(f"{name:<8} served {served:.1f}, model + floor {100 + floor:.1f} (floor {floor:.1f}), "
+                  f"ratio {served / (100 + floor):.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

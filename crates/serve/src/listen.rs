@@ -1,0 +1,392 @@
+//! Where clients come in: addresses, the thread that accepts, and a thread for each client.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::gate::lock;
+
+/// How long clients may take to hear what was already answered, when the server ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A TCP port or a socket in the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// Of `HOST:PORT`, `:PORT`, `PORT` or `HOST`: loopback if no host is given, `port` if no port is.
+    #[must_use]
+    pub fn tcp(text: &str, port: u16) -> Option<SocketAddr> {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        if text == "localhost" {
+            return Some(SocketAddr::new(loopback, port));
+        }
+        let digits = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
+        if let Ok(port) = digits.strip_prefix(':').unwrap_or(digits).parse() {
+            return Some(SocketAddr::new(loopback, port));
+        }
+        text.parse().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
+    }
+
+    /// The same, or `unix:PATH`, or a path with a slash.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(text: &str, port: u16) -> Result<Self, String> {
+        let place = match text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
+            Some(path) => (!path.is_empty()).then(|| Self::Unix(path.into())),
+            None => Self::tcp(text, port).map(Self::Tcp),
+        };
+        place.ok_or_else(|| {
+            format!(
+                "{text:?}: expected unix:PATH, HOST:PORT, :PORT, PORT or an IP address (loopback by default)"
+            )
+        })
+    }
+
+    /// Connects to it.
+    ///
+    /// # Errors
+    /// If nobody is there within `patience`.
+    pub fn connect(&self, patience: Duration) -> io::Result<Stream> {
+        Ok(match self {
+            Self::Tcp(at) => Stream::Tcp(TcpStream::connect_timeout(at, patience)?),
+            Self::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+        })
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub enum Stream {
+    /// By TCP.
+    Tcp(TcpStream),
+    /// By a socket in the file system.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
+            Self::Unix(s) => Self::Unix(s.try_clone()?),
+        })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(s) => s.as_fd(),
+            Self::Unix(s) => s.as_fd(),
+        }
+    }
+
+    /// How long a read may wait.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.set_read_timeout(limit),
+            Self::Unix(s) => s.set_read_timeout(limit),
+        }
+    }
+
+    /// How long a write may wait.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.set_write_timeout(limit),
+            Self::Unix(s) => s.set_write_timeout(limit),
+        }
+    }
+
+    /// Ends it, in one direction or in both.
+    pub fn shut(&self, how: Shutdown) {
+        let _ = match self {
+            Self::Tcp(s) => s.shutdown(how),
+            Self::Unix(s) => s.shutdown(how),
+        };
+    }
+
+    /// The server's own address, if the client came by TCP.
+    #[must_use]
+    pub fn portal(&self) -> Option<SocketAddr> {
+        if let Self::Tcp(s) = self { s.local_addr().ok() } else { None }
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&mut &*s).read(buf),
+            Stream::Unix(s) => (&mut &*s).read(buf),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&mut &*s).write(buf),
+            Stream::Unix(s) => (&mut &*s).write(buf),
+        }
+    }
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&mut &*s).write_vectored(bufs),
+            Stream::Unix(s) => (&mut &*s).write_vectored(bufs),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn bind(place: &Place) -> io::Result<(Self, Place)> {
+        match place {
+            Place::Tcp(at) => {
+                let listener = TcpListener::bind(at)?;
+                let at = listener.local_addr()?;
+                Ok((Self::Tcp(listener), Place::Tcp(at)))
+            }
+            Place::Unix(path) => {
+                remove_dead_socket(path);
+                Ok((Self::Unix(UnixListener::bind(path)?), place.clone()))
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(l) => l.accept().map(|(s, _)| {
+                let _ = s.set_nodelay(true);
+                Stream::Tcp(s)
+            }),
+            Self::Unix(l) => l.accept().map(|(s, _)| Stream::Unix(s)),
+        }
+    }
+}
+
+/// A socket that nobody listens at any more is in the way.
+fn remove_dead_socket(path: &Path) {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The clients that are there: for each a handle to its socket, to shut it, and a note.
+pub(crate) struct Clients<N> {
+    slots: Mutex<Vec<Option<(Stream, N)>>>,
+    left: Condvar,
+    closing: AtomicBool,
+}
+
+impl<N> Clients<N> {
+    /// Changes the note on a client.
+    pub fn note(&self, slot: usize, f: impl FnOnce(&mut N)) {
+        if let Some(Some((_, note))) = lock(&self.slots).get_mut(slot) {
+            f(note);
+        }
+    }
+
+    /// The notes on all clients.
+    pub fn each(&self, mut f: impl FnMut(&N)) {
+        lock(&self.slots).iter().flatten().for_each(|(_, note)| f(note));
+    }
+
+    /// Ends the conversations of those that `f` is true for.
+    pub fn shut(&self, f: impl Fn(&N) -> bool) {
+        lock(&self.slots).iter().flatten().filter(|(_, n)| f(n)).for_each(|(s, _)| s.shut(Shutdown::Both));
+    }
+
+    fn leave(&self, slot: usize) {
+        lock(&self.slots)[slot] = None;
+        self.left.notify_all();
+    }
+}
+
+/// What is called for each client, on a thread of its own: the connection and the number of its slot.
+type Serve<N> = dyn Fn(&Stream, usize, &Clients<N>) + Send + Sync;
+
+/// How a server accepts.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// The option that asked for it, for complaints.
+    pub option: &'static str,
+    /// The name of its threads.
+    pub thread: &'static str,
+    /// Clients at a time; further ones are turned away.
+    pub most: usize,
+}
+
+/// A port or socket at which clients are served, until dropped.
+pub(crate) struct Listening<N: Send + 'static> {
+    place: Place,
+    clients: Arc<Clients<N>>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl<N: Default + Send + 'static> Listening<N> {
+    /// Listens at `place` and has `serve` called for whoever comes.
+    ///
+    /// # Errors
+    /// If the place cannot be had.
+    pub fn start(
+        place: &Place,
+        manner: Manner,
+        serve: impl Fn(&Stream, usize, &Clients<N>) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let fail = |e: io::Error| {
+            let at = match place {
+                Place::Tcp(at) => at.to_string(),
+                Place::Unix(path) => path.display().to_string(),
+            };
+            Error::input(format!(
+                "{}: cannot listen at {at}: {e}; expected an address that is free",
+                manner.option
+            ))
+        };
+        let (listener, place) = Listener::bind(place).map_err(fail)?;
+        let clients = Arc::new(Clients {
+            slots: Mutex::default(),
+            left: Condvar::new(),
+            closing: AtomicBool::new(false),
+        });
+        let accepting = {
+            let (clients, serve): (_, Arc<Serve<N>>) = (clients.clone(), Arc::new(serve));
+            let run = move || accept(&listener, &clients, manner, &serve);
+            std::thread::Builder::new().name(manner.thread.into()).spawn(run).map_err(fail)?
+        };
+        Ok(Self { place, clients, accepting: Some(accepting) })
+    }
+}
+
+impl<N: Send + 'static> Listening<N> {
+    /// Where it listens, with the port that was chosen if 0 was asked for.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Who is there.
+    pub fn clients(&self) -> &Arc<Clients<N>> {
+        &self.clients
+    }
+}
+
+impl<N: Send + 'static> Drop for Listening<N> {
+    fn drop(&mut self) {
+        self.clients.closing.store(true, Ordering::SeqCst);
+        // A connection of our own wakes the thread that accepts.
+        drop(self.place.connect(Duration::from_secs(1)));
+        if let Some(thread) = self.accepting.take() {
+            let _ = thread.join();
+        }
+        // Nothing more is heard; what was answered is still sent, to those who listen.
+        let mut slots = lock(&self.clients.slots);
+        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Read));
+        let deadline = Instant::now() + FAREWELL;
+        while slots.iter().any(Option::is_some)
+            && let Some(left) = deadline.checked_duration_since(Instant::now())
+        {
+            slots = self.clients.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Both));
+        if let Place::Unix(path) = &self.place {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn accept<N: Default + Send + 'static>(
+    listener: &Listener,
+    clients: &Arc<Clients<N>>,
+    manner: Manner,
+    serve: &Arc<Serve<N>>,
+) {
+    loop {
+        let stream = listener.accept();
+        if clients.closing.load(Ordering::SeqCst) {
+            return;
+        }
+        // Out of descriptors, or a client that is gone already: others go on.
+        let Ok(stream) = stream else {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let Ok(handle) = stream.try_clone() else { continue };
+        let mut slots = lock(&clients.slots);
+        let slot = match slots.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None if slots.len() < manner.most => {
+                slots.push(None);
+                slots.len() - 1
+            }
+            None => continue,
+        };
+        slots[slot] = Some((handle, N::default()));
+        drop(slots);
+        let run = {
+            let (clients, serve) = (clients.clone(), serve.clone());
+            move || {
+                serve(&stream, slot, &clients);
+                stream.shut(Shutdown::Both);
+                clients.leave(slot);
+            }
+        };
+        if std::thread::Builder::new().name(manner.thread.into()).spawn(run).is_err() {
+            clients.leave(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_default_to_loopback() {
+        let shown = |text: &str| match Place::parse(text, 10809) {
+            Ok(Place::Tcp(at)) => Ok(at.to_string()),
+            Ok(Place::Unix(path)) => Ok(path.display().to_string()),
+            Err(e) => Err(e),
+        };
+        for (text, place) in [
+            ("10810", "127.0.0.1:10810"),
+            (":0", "127.0.0.1:0"),
+            ("localhost", "127.0.0.1:10809"),
+            ("localhost:7", "127.0.0.1:7"),
+            ("0.0.0.0", "0.0.0.0:10809"),
+            ("[::1]:99", "[::1]:99"),
+            ("::1", "[::1]:10809"),
+            ("unix:x", "x"),
+            ("/run/x", "/run/x"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Ok(place), "{text}");
+        }
+        for text in ["", "unix:", "localhost:x", "host:1", "70000", "1.2.3", "localhost7"] {
+            assert!(shown(text).is_err_and(|e| e.contains("expected unix:PATH")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What is on its way to a client.
+//!
+//! Whoever has an answer puts it in; the thread that did so sends everything that it put in anywhere
+//! before it waits for something else ([`flush`]), without ever waiting for a client: what a client's
+//! socket does not take at once is left to that client's own writer. So an answer costs no thread
+//! switch, answers that are ready together leave together, and a client that does not listen holds up
+//! nobody.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use crate::gate::{Gate, lock};
+use crate::listen::Stream;
+
+/// Pieces that are sent with one call.
+const MOST_PIECES: usize = 64;
+/// Pieces up to this size are laid together.
+const SMALL: usize = 16 << 10;
+
+thread_local! {
+    /// Where this thread has put something that is not sent yet.
+    static DIRTY: RefCell<Vec<Arc<Outbox>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sends what this thread has put into any outbox.
+pub(crate) fn flush() {
+    let dirty = DIRTY.with_borrow_mut(std::mem::take);
+    dirty.iter().for_each(|outbox| outbox.send());
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes of the first piece that are gone.
+    sent: usize,
+    /// Requests whose answers are in the pieces, and the room that they take.
+    answers: u32,
+    room: u64,
+    /// The client's writer has it.
+    blocked: bool,
+    /// Nothing can be sent any more.
+    broken: bool,
+    /// Nothing more will come.
+    over: bool,
+    /// On the list of some thread.
+    listed: bool,
+}
+
+/// One client's.
+pub(crate) struct Outbox {
+    stream: Stream,
+    gate: Arc<Gate>,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+/// A request under way, which takes room until its answer is sent or it is forgotten.
+pub(crate) struct Pending {
+    outbox: Arc<Outbox>,
+    room: u64,
+    answered: bool,
+}
+
+impl Pending {
+    /// A request that takes `room` bytes; waits for them.
+    pub fn new(outbox: &Arc<Outbox>, room: u64) -> Self {
+        if !outbox.gate.try_enter(room) {
+            // What is waited for may be what this thread has not sent.
+            flush();
+            outbox.gate.enter(room);
+        }
+        Self { outbox: outbox.clone(), room, answered: false }
+    }
+
+    /// Its answer. It is sent by the next [`flush`] of this thread.
+    pub fn answer(mut self, head: Vec<u8>, data: Vec<u8>) {
+        self.answered = true;
+        let mut state = lock(&self.outbox.state);
+        if state.broken {
+            drop(state);
+            self.outbox.gate.leave(1, self.room);
+            return;
+        }
+        state.answers += 1;
+        state.room += self.room;
+        for piece in [head, data] {
+            match state.pieces.back_mut() {
+                _ if piece.is_empty() => {}
+                Some(last) if last.len() + piece.len() <= SMALL => last.extend(piece),
+                _ => state.pieces.push_back(piece),
+            }
+        }
+        if state.blocked {
+            self.outbox.wake.notify_one();
+        } else if !std::mem::replace(&mut state.listed, true) {
+            DIRTY.with_borrow_mut(|dirty| dirty.push(self.outbox.clone()));
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.outbox.gate.leave(1, self.room);
+        }
+    }
+}
+
+impl Outbox {
+    /// For the client at the other end of `stream`.
+    ///
+    /// # Errors
+    /// If the system has no further handle to it.
+    pub fn new(stream: &Stream) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            stream: stream.try_clone()?,
+            gate: Arc::default(),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+        }))
+    }
+
+    fn emptied(&self, state: &mut State) {
+        state.pieces.clear();
+        state.sent = 0;
+        let (answers, room) = (std::mem::take(&mut state.answers), std::mem::take(&mut state.room));
+        if answers > 0 {
+            self.gate.leave(answers, room);
+        }
+    }
+
+    /// Sends as much as the socket takes at once.
+    fn send(&self) {
+        let mut state = lock(&self.state);
+        state.listed = false;
+        while !state.blocked && !state.pieces.is_empty() {
+            let slices: Vec<IoSlice<'_>> = state
+                .pieces
+                .iter()
+                .take(MOST_PIECES)
+                .enumerate()
+                .map(|(n, piece)| IoSlice::new(if n == 0 { &piece[state.sent..] } else { &piece[..] }))
+                .collect();
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let fd: BorrowedFd<'_> = self.stream.fd();
+            match sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags) {
+                Ok(mut n) => {
+                    while let Some(first) = state.pieces.front() {
+                        let left = first.len() - state.sent;
+                        if n < left {
+                            state.sent += n;
+                            break;
+                        }
+                        n -= left;
+                        state.sent = 0;
+                        state.pieces.pop_front();
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    state.blocked = true;
+                    self.wake.notify_one();
+                    return;
+                }
+                Err(_) => {
+                    state.broken = true;
+                    self.stream.shut(Shutdown::Both);
+                    self.emptied(&mut state);
+                }
+            }
+        }
+        if state.pieces.is_empty() {
+            self.emptied(&mut state);
+        }
+    }
+
+    /// Sends, on a thread of its own, what the socket did not take at once; until [`Outbox::end`].
+    pub fn write(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            while !state.blocked && !state.over {
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if !state.blocked {
+                return;
+            }
+            while let Some(piece) = state.pieces.pop_front() {
+                let from = std::mem::take(&mut state.sent);
+                drop(state);
+                let result = (&self.stream).write_all(&piece[from..]);
+                state = lock(&self.state);
+                if result.is_err() {
+                    state.broken = true;
+                    self.stream.shut(Shutdown::Both);
+                    state.pieces.clear();
+                }
+            }
+            self.emptied(&mut state);
+            state.blocked = false;
+        }
+    }
+
+    /// Nothing more will be asked: waits until everything is answered and sent.
+    pub fn end(&self) {
+        flush();
+        self.gate.wait_until_empty();
+        lock(&self.state).over = true;
+        self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    #[test]
+    fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
+        let (mine, theirs) = UnixStream::pair().expect("a pair");
+        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let writer = std::thread::spawn({
+            let outbox = outbox.clone();
+            move || outbox.write()
+        });
+        // Far more than a socket takes by itself, in pieces small and large.
+        let pieces: Vec<Vec<u8>> = (0..600_usize).map(|n| vec![n as u8; n * 97 % 60_000]).collect();
+        for piece in &pieces {
+            Pending::new(&outbox, 0).answer(vec![0xaa], piece.clone());
+            flush();
+        }
+        // One is forgotten: its room is given back.
+        drop(Pending::new(&outbox, 5));
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            let mut all = vec![];
+            (&theirs).read_to_end(&mut all).expect("read");
+            all
+        });
+        outbox.end();
+        writer.join().expect("it ends");
+        drop(outbox);
+        let expected: Vec<u8> = pieces.iter().flat_map(|p| [&[0xaa], &p[..]].concat()).collect();
+        assert!(reader.join().expect("it ends") == expected);
+    }
+
+    #[test]
+    fn a_client_that_is_gone_costs_nothing() {
+        let (mine, theirs) = UnixStream::pair().expect("a pair");
+        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        drop(theirs);
+        for _ in 0..5000 {
+            Pending::new(&outbox, 1 << 20).answer(vec![1], vec![2; 1000]);
+            flush();
+        }
+        outbox.end();
+        outbox.write();
+    }
+}
