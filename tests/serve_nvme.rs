@@ -78,8 +78,13 @@ fn commands_do_as_on_a_plain_disk_with_and_without_digests() {
             digests: Digests { header: true, data: false },
             no_flow_control: true,
             keep_alive_ms: 60_000,
+            ..Options::default()
         },
-        Options { digests: Digests { header: false, data: true }, no_flow_control: true, keep_alive_ms: 0 },
+        Options {
+            digests: Digests { header: false, data: true },
+            no_flow_control: true,
+            ..Options::default()
+        },
     ] {
         let mut host = Host::connect(at, &options).expect("a subsystem");
         assert_eq!(host.block_bytes().expect("a namespace"), SECTOR as u32);
@@ -208,7 +213,7 @@ fn what_makes_no_sense_is_refused_with_its_status() {
         ("nqn.2014-08.org.nvmexpress:uuid:0", 0, 0xffff, 256 | 1 << 16),
         (&nqn[..], 17, host.admin.controller, 512 | 1 << 16),
     ] {
-        let mut queue_ = Queue::open(at, Digests::default()).expect("a connection");
+        let mut queue_ = Queue::open(at, &Options::default()).expect("a connection");
         let done = queue_.connect(name, queue, controller, &options).expect("an answer");
         assert_eq!(done.status, Status::CONNECT_PARAMETERS, "{name} {queue} {controller}");
         assert!(done.result == wrong || queue == 17, "{:x}", done.result);

@@ -1,18 +1,17 @@
 //! Sockets: a thread that accepts, and two threads for each connection.
 
-use std::fmt;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::str::FromStr;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::Address;
 use super::session::{Action, Session, Ticket};
 use super::subsystem::{Model, Subsystem};
-use super::wire::{Done, Encoder, Out, PORT, Status};
+use super::wire::{Done, Encoder, Out, Status};
 use crate::gate::{Gate, lock};
 use crate::{Device, Error, Io, Outcome};
 
@@ -22,37 +21,6 @@ pub const MOST_CLIENTS: usize = 128;
 const NEGOTIATION: Duration = Duration::from_secs(20);
 /// Answers are sent together up to this many bytes.
 const BATCH: usize = 256 << 10;
-
-/// Where to listen: `HOST:PORT`, `:PORT`, `PORT` or `HOST`; loopback if no host is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(pub SocketAddr);
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let port = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
-        let at = if text == "localhost" {
-            Some(SocketAddr::new(loopback, PORT))
-        } else if let Ok(port) = port.strip_prefix(':').unwrap_or(port).parse() {
-            Some(SocketAddr::new(loopback, port))
-        } else if let Ok(ip) = text.parse() {
-            Some(SocketAddr::new(ip, PORT))
-        } else {
-            text.parse().ok()
-        };
-        let expected =
-            || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
-        at.map(Self).ok_or_else(expected)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A connection's socket, to shut it, and the controller whose it is.
 struct Client {
