@@ -411,6 +411,22 @@ fn objects_are_named_by_the_vendor_commands() {
     ranges.extend(512_u64.to_le_bytes());
     good(&mut host.io, entry(op::DATASET, 1, [0, 4, 0, 0, 0, 0]), &ranges, 0);
     assert_eq!(u32_at(&good(&mut host.io, query, &[], 16 + 8 * 32), 0), 1);
+    // Over what an older object has, that one ends; and ended without a new one.
+    let renew = |how: u32, at: u64| {
+        let mut range = vec![0; 4];
+        range.extend(32_u32.to_le_bytes());
+        range.extend(at.to_le_bytes());
+        (entry(op::FLASHALLOC, 1, [0, how, 0, 0, 0, 0]), range)
+    };
+    let (sqe, range) = renew(0, 16);
+    assert_eq!(ask(&mut host.io, sqe, &range, 0).status, Status::OVERLAP);
+    good(&mut host.io, renew(1, 16).0, &range, 0);
+    let live = good(&mut host.io, query, &[], 16 + 8 * 32);
+    assert_eq!((u32_at(&live, 0), u32_at(&live, 4), u64_at(&live, 24)), (1, 1, 16));
+    assert_eq!(ask(&mut host.io, renew(2, 16).0, &range, 0).status, Status::INVALID_FIELD);
+    good(&mut host.io, renew(3, 40).0, &renew(3, 40).1, 0);
+    assert_eq!(u32_at(&good(&mut host.io, query, &[], 16 + 8 * 32), 0), 0);
+    check(&host.flashalloc(&[(0, 64)]).expect("an answer")).expect("an object");
     // The same by the command line.
     let nandle = |ranges: &[&str]| {
         let to = at.to_string();

@@ -1,6 +1,10 @@
 //! A server to test against, and a client of our own that knows what it wrote.
 #![allow(dead_code)]
 
+#[cfg(target_os = "linux")]
+pub mod bench;
+pub mod writer;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -25,6 +29,9 @@ pub const SMALL: &[&str] = &[
     "--set",
     "buffer.bytes=262144",
 ];
+
+/// A server that says nothing for so long hangs.
+const HANG: Duration = Duration::from_secs(60);
 
 /// `nandle serve` under way; killed when dropped.
 pub struct Served {
@@ -152,6 +159,7 @@ impl Client {
             std::thread::sleep(Duration::from_millis(20));
         };
         assert_eq!(greeting.to_vec(), wire::greeting());
+        stream.set_read_timeout(Some(HANG)).expect("a timeout");
         let mut hello = 3_u32.to_be_bytes().to_vec();
         hello.extend(wire::IHAVEOPT.to_be_bytes());
         hello.extend(option::EXPORT_NAME.to_be_bytes());
@@ -183,7 +191,10 @@ impl Client {
     /// The next answer: cookie, error, data.
     pub fn receive(&mut self) -> std::io::Result<(u64, u32, Vec<u8>)> {
         let mut head = [0; 16];
-        self.stream.read_exact(&mut head)?;
+        if let Err(e) = self.stream.read_exact(&mut head) {
+            assert!(e.kind() != std::io::ErrorKind::WouldBlock, "no answer for {HANG:?}");
+            return Err(e);
+        }
         assert_eq!(wire::u32_at(&head, 0), Some(wire::SIMPLE_REPLY_MAGIC));
         let (error, cookie) =
             (wire::u32_at(&head, 4).expect("there"), wire::u64_at(&head, 8).expect("there"));

@@ -100,6 +100,30 @@ impl Drive {
         if blocks.is_empty() { Err(Refusal::Nothing) } else { Ok(()) }
     }
 
+    /// [`Self::flashalloc`], of room that may have been an older object's: that one ends first.
+    ///
+    /// # Errors
+    /// If the drive refuses, or the connection fails.
+    pub fn flashalloc_anew(&mut self, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
+        let blocks = self.blocks(ranges);
+        for part in blocks.chunks(MOST_RANGES) {
+            judge(&self.host.flashalloc_anew(part)?)?;
+        }
+        if blocks.is_empty() { Err(Refusal::Nothing) } else { Ok(()) }
+    }
+
+    /// FlashFree: the objects that have some of these ranges (first byte, bytes) end. What they hold stays;
+    /// clean blocks that they did not use are given back.
+    ///
+    /// # Errors
+    /// If the drive refuses, or the connection fails.
+    pub fn flashfree(&mut self, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
+        for part in self.blocks(ranges).chunks(MOST_RANGES) {
+            judge(&self.host.flashfree(part)?)?;
+        }
+        Ok(())
+    }
+
     /// Trims these ranges (first byte, bytes); what is no whole block stays.
     ///
     /// # Errors

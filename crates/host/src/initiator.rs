@@ -287,8 +287,28 @@ impl Host {
     /// # Errors
     /// If the connection fails.
     pub fn flashalloc(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        self.objects(ranges, 0)
+    }
+
+    /// FlashAlloc, of blocks that may be those of older objects: these end first.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn flashalloc_anew(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        self.objects(ranges, 1)
+    }
+
+    /// FlashFree: the objects that have some of these blocks end; what was not written of them is given back.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn flashfree(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        self.objects(ranges, 3)
+    }
+
+    fn objects(&mut self, ranges: &[(u64, u32)], how: u32) -> io::Result<Done> {
         let count = ranges.len().saturating_sub(1) as u32;
-        self.io.command(entry(op::FLASHALLOC, 1, [count, 0, 0, 0, 0, 0]), &list(ranges), 0)
+        self.io.command(entry(op::FLASHALLOC, 1, [count, how, 0, 0, 0, 0]), &list(ranges), 0)
     }
 
     /// Trim: these ranges (first logical block, blocks; at most 256) are forgotten.

@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// ... up to this long.
 const MOST_PAUSE: Duration = Duration::from_secs(60);
 
+/// No smaller than a block of any of the file systems.
+const BLOCK: u64 = 1 << 16;
+
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// The state of the process that has its number in it; a forked child makes its own, for the connection
 /// and the locks in this one are its parent's.
@@ -57,6 +60,7 @@ struct Counts {
     objects: AtomicU64,
     ranges: AtomicU64,
     bytes: AtomicU64,
+    ended: AtomicU64,
     trims: AtomicU64,
     trimmed: AtomicU64,
     overlaps: AtomicU64,
@@ -72,6 +76,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = |count: &AtomicU64| count.load(Ordering::Relaxed);
         write!(f, "{} objects in {} ranges, {} bytes; ", n(&self.objects), n(&self.ranges), n(&self.bytes))?;
+        write!(f, "{} ended early; ", n(&self.ended))?;
         write!(f, "{} trims, {} bytes; ", n(&self.trims), n(&self.trimmed))?;
         write!(f, "refused: {} overlaps, {} without clean blocks; ", n(&self.overlaps), n(&self.no_blocks))?;
         write!(f, "{} errors", n(&self.errors))
@@ -299,7 +304,8 @@ pub(crate) fn allocated(result: c_int, fd: c_int, mode: c_int, offset: off64_t, 
             if extents.is_empty() {
                 return;
             }
-            let ask = |drive: &mut Drive| drive.flashalloc(&ranges(&extents));
+            // The file system may have given out again what it has not discarded yet.
+            let ask = |drive: &mut Drive| drive.flashalloc_anew(&ranges(&extents));
             if state.ask(settings, &mut state.link(), &path, ask) {
                 state.made(&extents);
             }
@@ -308,12 +314,10 @@ pub(crate) fn allocated(result: c_int, fd: c_int, mode: c_int, offset: off64_t, 
     result
 }
 
-/// A file is about to be cut: what it gives back without ever having been written is trimmed. (What was
-/// written may be another's before the cut returns.)
+/// A file is about to be cut: if it gives back room that it never wrote it has turned out shorter than it was
+/// allocated, and its object ends. That room is trimmed if the settings say so. (What was written is not: it
+/// may be another's before the cut returns.)
 pub(crate) fn truncating(fd: c_int, size: off64_t) {
-    if !SETTINGS.get().is_some_and(|settings| settings.trim) {
-        return;
-    }
     aside(|settings, state| {
         let (Some(file), Ok(size)) = (open_file(fd), u64::try_from(size)) else { return };
         let Some((place, path)) = state.wanted(settings, file) else { return };
@@ -321,11 +325,17 @@ pub(crate) fn truncating(fd: c_int, size: off64_t) {
             return;
         }
         // The last block stays, in part.
-        let from = size.next_multiple_of(1 << 16);
+        let from = size.next_multiple_of(BLOCK);
         match place.extents(file, from, u64::MAX - from) {
             Ok(mut extents) => {
                 extents.retain(|e| e.unwritten);
-                state.trim(settings, &path, &extents);
+                let free = |drive: &mut Drive| drive.flashfree(&ranges(&extents));
+                if !extents.is_empty() && state.ask(settings, &mut state.link(), &path, free) {
+                    add(&state.counts.ended, 1);
+                }
+                if settings.trim {
+                    state.trim(settings, &path, &extents);
+                }
             }
             Err(e) => state.failed(settings, &path.display().to_string(), &e),
         }

@@ -467,6 +467,7 @@ impl Driver {
             }
             Step::Trim { lsn, sectors } => (Op::Trim, lsn, sectors, Then::Nothing),
             Step::Flush => (Op::Flush, 0, 0, Then::Nothing),
+            Step::FlashFree { lsn, sectors } => (Op::FlashFree, lsn, sectors, Then::Nothing),
             Step::FlashAlloc(ranges) => {
                 written = ranges;
                 (Op::FlashAlloc, 0, 0, Then::Nothing)
@@ -563,6 +564,7 @@ impl Driver {
             + self.meter.refused
             + calls.honoured
             + calls.refused
+            + calls.freed
     }
 
     /// Carries out one instant: flash first, then the image, then answers.
@@ -601,7 +603,7 @@ impl Driver {
             Status::NoCleanBlocks => Some(Fault::NoCleanBlocks),
             _ => Some(Fault::Unsupported),
         };
-        if task.op == Op::FlashAlloc {
+        if matches!(task.op, Op::FlashAlloc | Op::FlashFree) {
             self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
         } else if fault.is_none() {
             self.meter.completed(task.op, task.bytes, at.saturating_sub(since), at, &self.ssd);
