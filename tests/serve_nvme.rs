@@ -205,7 +205,7 @@ fn what_makes_no_sense_is_refused_with_its_status() {
     let short = entry(op::IDENTIFY, 1, [1, 0, 0, 0, 0, 0]);
     assert_eq!(ask(&mut host.admin, short, &[], 512).status, Status::SGL_LENGTH);
     // A queue of a controller that there is not; a name that is not the subsystem's.
-    let nqn = host::discover(at).expect("a name");
+    let nqn = host::discover(at, &Options::default()).expect("a name");
     let options = Options::default();
     for (name, queue, controller, wrong) in [
         (&nqn[..], 1, 77, 16 | 1 << 16),

@@ -21,7 +21,7 @@ use served::writer::Writer;
 use served::{Served, has};
 
 const SECTOR: u64 = 4096;
-/// 192 MiB of flash, so that all of it has been written after a few seconds.
+/// 384 MiB of flash, so that all of it has been written after a few seconds.
 const DEVICE: &[&str] = &[
     "--device",
     "demo",
@@ -95,7 +95,8 @@ fn soak(settings: &Settings, dir: &Path) {
     let args = [DEVICE, &["--scheme", &settings.scheme]].concat();
     let mut server = Served::start(dir, &args);
     let bytes = server.client().bytes;
-    let raw = 2 * bytes;
+    // op_ratio = 0.6
+    let raw = bytes * 8 / 5;
     // The writer has the first half, fio a quarter, and who vanishes does harm to the rest.
     let mut writer = Writer::new(server.client(), bytes / SECTOR / 2);
     let mut most = 0;
@@ -115,9 +116,11 @@ fn soak(settings: &Settings, dir: &Path) {
         std::thread::scope(|scope| {
             let (over, done, draw) = (&over, &done, &mut draw);
             let seed = draw.word();
-            scope.spawn(|| vanish(&socket, bytes, seed, over, done));
+            let socket = &socket;
+            scope.spawn(move || vanish(socket, bytes, seed, over, done));
             let seed = draw.word();
-            scope.spawn(|| fio(&uri, bytes, seed, dir, over, done));
+            let uri = &uri;
+            scope.spawn(move || fio(uri, bytes, seed, dir, over, done));
             while Instant::now() < until {
                 let next = until.min(Instant::now() + Duration::from_millis(200 + draw.below(1500)));
                 writer.work(draw, next).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -218,7 +221,7 @@ fn vanish(socket: &Path, bytes: u64, seed: u64, over: &AtomicBool, done: &Done) 
                 }
             }
         } else {
-            out.extend((0..draw.below(200)).map(|n| (n * 37 + seed % 251) as u8));
+            out.extend((0..1 + draw.below(200)).map(|n| (n * 37 + seed % 251) as u8));
         }
         out.truncate(1 + draw.below(out.len() as u64) as usize);
         let _ = stream.write_all(&out);

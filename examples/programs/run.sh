@@ -55,11 +55,15 @@ clean() {
 }
 trap clean EXIT
 
-# Dies of 1 GiB; less than one is a die with fewer blocks.
-read -r dies blocks logical <<< "$(python3 - "$size" <<'P'
+# Dies of 1 GiB; less than one is a smaller die. An SSTable is 1/256 of the drive and 32 flash blocks, as in the paper
+# (64 MB, 16 GB, 2 MB), so a block shrinks with the drive.
+read -r dies blocks pages logical <<< "$(python3 - "$size" <<'P'
 import sys
-size = float(sys.argv[1]); dies = max(1, round(size)); blocks = min(512, int(size * 512 / dies))
-print(dies, blocks, int(dies * blocks * 2097152 / 1.1111))
+size = float(sys.argv[1])
+dies = max(1, round(size))
+pages = max(8, min(128, int(size * 8) // 4 * 4))
+blocks = int(size * 65536 / dies / pages)
+print(dies, blocks, pages, int(dies * blocks * pages * 16384 / 1.1111))
 P
 )"
 channels=$dies chips=1
@@ -69,7 +73,7 @@ channels=$dies chips=1
 start() {
   mkdir -p "$work/fuse" "$work/fs"
   "$nandle" serve --device flashalloc-cosmos --scheme flashalloc --timing "$timing" --nvme-tcp :0 --fuse "$work/fuse" \
-    --set geometry.channels=$channels --set geometry.chips_per_channel=$chips --set geometry.blocks_per_plane=$blocks \
+    --set geometry.channels=$channels --set geometry.chips_per_channel=$chips --set geometry.blocks_per_plane=$blocks --set geometry.pages_per_block=$pages \
     --set buffer.bytes=$((dies * 1048576)) --json "$1.json" > "$1.served" 2> "$1.reports" &
   server=$!
   for _ in $(seq 200); do grep -q '^fuse' "$1.served" && break; kill -0 $server || { cat "$1.reports" >&2; exit 1; }; sleep 0.1; done
@@ -96,7 +100,6 @@ watch_until() {
 
 run_rocksdb() {
   local name=$1 preloaded=$2
-  # An SSTable is 1/256 of the drive as in the paper (64 MB of 16 GB), and at least a flash block.
   local table=$((logical / 256 > 2097152 ? logical / 256 : 2097152))
   # Live data: 30% of the drive, in four stores (level 0 and compactions under way take as much again); a draw with
   # replacement leaves 63% of the keys.
@@ -131,7 +134,7 @@ run_mariadb() {
     --innodb-log-group-home-dir="$aside/log" --innodb-log-file-size=256M > "$name.install" 2>&1 || { cat "$name.install" >&2; exit 1; }
   # Without native AIO the doublewrite buffer is written by pwrite, which the library sees; its two extents are
   # pages 64 to 191 of ibdata1. Tables grow by posix_fallocate too, but are no objects: no name fits.
-  env ${preloaded:+LD_PRELOAD=$preload NANDLE_TO=$to NANDLE_FS=$work/fs NANDLE_FILES=/none NANDLE_CYCLIC=ibdata1@1048576+2097152 NANDLE_DEBUG=$aside/preload} \
+  env ${preloaded:+LD_PRELOAD=$preload NANDLE_TO=$to NANDLE_FS=$work/fs NANDLE_FILES=/none NANDLE_CYCLIC=ibdata1@1048576+2097152 NANDLE_DEBUG=$aside/log/preload} \
     mariadbd --no-defaults --user=mysql --datadir="$data" --socket="$aside/log/socket" --skip-networking --pid-file="$aside/log/pid" \
     --innodb-log-group-home-dir="$aside/log" --innodb-log-file-size=256M --innodb-flush-method=O_DIRECT \
     --innodb-use-native-aio=0 --innodb-buffer-pool-size=$((logical / 12)) --innodb-io-capacity=4000 --innodb-io-capacity-max=20000 \
@@ -149,7 +152,7 @@ run_mariadb() {
   kill $watcher 2>/dev/null || true
   kill -TERM $database; wait $database || true
   database=
-  [ -z "$preloaded" ] || cp "$aside/preload" "$name.preload" 2>/dev/null || true
+  [ -z "$preloaded" ] || cp "$aside/log/preload" "$name.preload"
   rm -rf "$aside/log"
 }
 

@@ -65,5 +65,6 @@ print("| | " + " | ".join(modes) + " |\n| --- |" + " ---: |" * len(modes))
 for row in next(iter(runs.values())):
     print(f"| {row} | " + " | ".join(shown(runs[mode][row]) for mode in modes) + " |")
 for mode in modes:
-    print(f"\nrunning WAF, {mode}: " + " ".join(f"{waf:.2f}" for waf in running(f"{program}-{mode}")[::6]))
+    waf = running(f"{program}-{mode}")
+    print(f"\nrunning WAF, {mode}: " + " ".join(f"{w:.2f}" for w in waf[:: max(1, len(waf) // 12)]))
 (folder / f"{program}.results.json").write_text(json.dumps(runs, indent=1) + "\n")

@@ -46,7 +46,9 @@ impl Served {
     /// Starts a server with an NBD socket in `dir` and waits until it can be reached.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
         let socket = dir.join("socket");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nandle"))
+        // A soak may outlive the program that it began with.
+        let nandle = std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into());
+        let mut child = Command::new(nandle)
             .arg("serve")
             .arg("--nbd")
             .arg(&socket)
