@@ -81,6 +81,15 @@ fn main() {
     soak(&settings, dir.path());
 }
 
+/// Ends the others' work, also when ours has failed.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
@@ -115,6 +124,7 @@ fn soak(settings: &Settings, dir: &Path) {
         let mut rss: Vec<(Instant, u64)> = vec![];
         std::thread::scope(|scope| {
             let (over, done, draw) = (&over, &done, &mut draw);
+            let _end = End(over);
             let seed = draw.word();
             let socket = &socket;
             scope.spawn(move || vanish(socket, bytes, seed, over, done));

@@ -161,6 +161,10 @@ pub struct Serve {
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
+    /// Serve vhost-user-blk at this socket: a virtio disk for QEMU, cloud-hypervisor, User-Mode Linux (Linux;
+    /// repeatable).
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user: Vec<PathBuf>,
     /// When requests are answered.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
     pub timing: Timing,

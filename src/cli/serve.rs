@@ -20,9 +20,10 @@ impl From<nandle_serve::Error> for Failure {
 
 /// `nandle serve`
 pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
-    if args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.fuse.is_none() {
+    let none = args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.vhost_user.is_empty();
+    if none && args.fuse.is_none() {
         return Err(Failure::Input(
-            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR (or several)"
+            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR, or --vhost-user SOCKET (or several)"
                 .into(),
         ));
     }
@@ -76,6 +77,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         let at = host.address().0;
         text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
     }
+    let guests = args.vhost_user.iter().map(|path| guests(path, &device)).collect::<Result<Vec<_>, _>>()?;
+    for path in &args.vhost_user {
+        text += &format!("vhost  {}\n", path.display());
+    }
     let mounted = match &args.fuse {
         Some(path) => Some(mount(path, &device)?),
         None => None,
@@ -91,6 +96,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let ended = driver.run()?;
     drop(servers);
     drop(hosts);
+    drop(guests);
     drop(mounted);
     conclude(&args, scheme, &ended)
 }
@@ -173,6 +179,16 @@ fn mounted_file(mounted: &Mounted, _: &Path) -> String {
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
 fn mounted_file((): &Mounted, path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+fn guests(path: &Path, device: &Device) -> Result<nandle_serve::vhost_user::Server, Failure> {
+    Ok(nandle_serve::vhost_user::Server::start(path, device.clone(), "nandle")?)
+}
+#[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
+fn guests(_: &Path, _: &Device) -> Result<(), Failure> {
+    let what = "--vhost-user: this program was built without it; expected --nbd ADDR instead";
+    Err(Failure::Input(what.into()))
 }
 
 /// Ctrl-C and SIGTERM end the service (the second one at once), SIGUSR1 prints a report.

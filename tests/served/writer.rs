@@ -161,6 +161,9 @@ impl Writer {
                         "{what}: sector {lsn} lost write {}",
                         range.durable
                     );
+                    // From now on zeros are what it holds: no older write may come back.
+                    self.ranges[first + i] = Range::default();
+                    self.trims.remove(&lsn);
                     continue;
                 }
                 assert!(sector == contents(lsn, number), "{what}: sector {lsn} is torn or another's");

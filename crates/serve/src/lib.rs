@@ -3,7 +3,8 @@
 //! [`driver`] owns the drive and the wall clock: one thread, requests in through a bounded queue,
 //! answers at the modelled time and never before. [`plan`] turns bytes into whole sectors, [`image`]
 //! keeps the flash in a file. Each transport is a folder of its own that knows only
-//! [`Device::submit`]: [`nbd`], [`nvme_tcp`], and `fuse` (feature `fuse`, Linux).
+//! [`Device::submit`]: [`nbd`], [`nvme_tcp`], `fuse` and `vhost_user`
+//! (features `fuse` and `vhost-user`, Linux).
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,8 @@ pub mod nbd;
 pub mod nvme_tcp;
 pub mod plan;
 mod report;
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+pub mod vhost_user;
 
 pub use device::{Clock, Device, Fault, Io, Outcome, Shape};
 pub use driver::{Driver, Ended, Options, Timing};
