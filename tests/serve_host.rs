@@ -6,27 +6,17 @@
 
 mod served;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use nandle_serve::nvme_tcp::Address;
 use nandle_serve::nvme_tcp::host::{Host, Options};
 use served::bench::Bench;
-use served::{Served, good, has};
+use served::{Served, good, has, libraries};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const DEVICE: &[&str] =
     &["--timing", "off", "--scheme", "flashalloc", "--set", "op_ratio=0.5", "--nvme-tcp", ":0"];
-
-/// Builds the libraries; where they are.
-fn libraries() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "-p", "nandle-preload", "-p", "nandle-capi"]).current_dir(ROOT);
-    let status = build.arg("--target-dir").arg(target).status().expect("cargo starts");
-    assert!(status.success(), "{status}");
-    target.join("debug")
-}
 
 /// A program of ours, built; none, and says so, without a compiler.
 fn compiled(bench: &Bench, source: &str, more: &[&str]) -> Option<String> {

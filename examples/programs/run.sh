@@ -7,7 +7,7 @@
 # RocksDB: four db_bench at once, fillrandom, then overwrite (section 6.1 of the FlashAlloc paper, scaled by size).
 # MariaDB: orders.lua, a small TPC-C, under sysbench; the doublewrite buffer is the object.
 # The drive is flashalloc-cosmos, 1 GiB a die, ext4 with discard on a loop device on the FUSE file. Needs root,
-# /dev/fuse, and Debian's rocksdb-tools, or mariadb-server and sysbench. Exit codes: 0 done, 77 cannot be run here.
+# /dev/fuse, and Debian's rocksdb-tools, or mariadb-server-core, mariadb-client and sysbench. Exit codes: 0 done, 77 cannot be run here.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -29,8 +29,8 @@ preload=${preload:-$(dirname "$nandle")/libnandle_preload.so}
 export PATH="$PATH:/usr/sbin:/sbin"
 [ "$(id -u)" = 0 ] || skip "needs root (losetup, mount)"
 [ -e /dev/fuse ] || skip "no /dev/fuse"
-for word in losetup mkfs.ext4 python3 $([ $program = rocksdb ] && echo db_bench || echo mariadbd mariadb-install-db sysbench); do
-  command -v "$word" >/dev/null || skip "$word is not installed (Debian: rocksdb-tools, mariadb-server, sysbench)"
+for word in losetup mkfs.ext4 python3 $([ $program = rocksdb ] && echo db_bench || echo mariadbd mariadb-install-db mariadb sysbench); do
+  command -v "$word" >/dev/null || skip "$word is not installed (Debian: rocksdb-tools, mariadb-server-core, mariadb-client, sysbench)"
 done
 for file in "$nandle" "$preload"; do
   [ -e "$file" ] || skip "$file is not built: cargo build --release -p nandle -p nandle-preload"
@@ -125,17 +125,19 @@ run_rocksdb() {
 
 run_mariadb() {
   local name=$1 preloaded=$2
-  local data=$work/fs/mysql warehouses
+  # The server refuses to be root; its user may be anybody.
+  local data=$work/fs/mysql warehouses user=mysql
+  id -u mysql > /dev/null 2>&1 || user=nobody
   # 80 MB a warehouse, half of the drive as in the paper.
   warehouses=$((logical / 2 / 80000000 > 1 ? logical / 2 / 80000000 : 1))
   mkdir -p "$data" "$aside/log"
-  chown mysql "$data" "$aside/log"; chmod 755 "$aside"
-  mariadb-install-db --no-defaults --user=mysql --datadir="$data" --skip-test-db --auth-root-authentication-method=normal \
+  chown $user "$data" "$aside/log"; chmod 755 "$aside"
+  mariadb-install-db --no-defaults --user=$user --datadir="$data" --skip-test-db --auth-root-authentication-method=normal \
     --innodb-log-group-home-dir="$aside/log" --innodb-log-file-size=256M > "$name.install" 2>&1 || { cat "$name.install" >&2; exit 1; }
   # Without native AIO the doublewrite buffer is written by pwrite, which the library sees; its two extents are
   # pages 64 to 191 of ibdata1. Tables grow by posix_fallocate too, but are no objects: no name fits.
   env ${preloaded:+LD_PRELOAD=$preload NANDLE_TO=$to NANDLE_FS=$work/fs NANDLE_FILES=/none NANDLE_CYCLIC=ibdata1@1048576+2097152 NANDLE_DEBUG=$aside/log/preload} \
-    mariadbd --no-defaults --user=mysql --datadir="$data" --socket="$aside/log/socket" --skip-networking --pid-file="$aside/log/pid" \
+    mariadbd --no-defaults --user=$user --datadir="$data" --socket="$aside/log/socket" --skip-networking --pid-file="$aside/log/pid" \
     --innodb-log-group-home-dir="$aside/log" --innodb-log-file-size=256M --innodb-flush-method=O_DIRECT \
     --innodb-use-native-aio=0 --innodb-buffer-pool-size=$((logical / 12)) --innodb-io-capacity=4000 --innodb-io-capacity-max=20000 \
     --innodb-doublewrite=1 --innodb-flush-neighbors=0 --max-connections=100 > "$name.mariadbd" 2>&1 &

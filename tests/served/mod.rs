@@ -234,6 +234,18 @@ impl Client {
     }
 }
 
+/// Builds `libnandle` and `libnandle_preload.so`; where they are.
+pub fn libraries() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+    let mut build = Command::new(env!("CARGO"));
+    build
+        .args(["build", "--quiet", "-p", "nandle-preload", "-p", "nandle-capi"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let status = build.arg("--target-dir").arg(target).status().expect("cargo starts");
+    assert!(status.success(), "{status}");
+    target.join("debug")
+}
+
 /// Whether a program is there; says aloud that the test is skipped if not.
 pub fn has(program: &str) -> bool {
     let there = std::env::var_os("PATH").is_some_and(|path| {
