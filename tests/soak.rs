@@ -43,6 +43,9 @@ const BESIDE: u64 = 96 << 20;
 /// How much it may grow once its flash was full.
 const GROWTH: u64 = 16 << 20;
 
+/// Places of fio's jobs.
+const SLICES: u64 = 12;
+
 struct Settings {
     length: Duration,
     seed: u64,
@@ -249,9 +252,14 @@ fn fio(uri: &str, bytes: u64, seed: u64, dir: &Path, over: &AtomicBool, done: &D
         return;
     }
     let mut draw = Stream::new(seed, "fio");
+    let mut slice = 0;
     while !over.load(Ordering::SeqCst) {
-        let (uri, offset) = (format!("--uri={uri}"), format!("--offset={}", bytes / 2));
-        let size = format!("--size={}", bytes / 4 & !0xf_ffff);
+        // What a job that was killed had under way may still be carried out: the next ones write elsewhere.
+        slice += 1;
+        let slice_bytes = (bytes / 4 / SLICES) & !0xf_ffff;
+        let offset = bytes / 2 + slice % SLICES * slice_bytes;
+        let (uri, offset) = (format!("--uri={uri}"), format!("--offset={offset}"));
+        let size = format!("--size={slice_bytes}");
         let blocks = [("--bs", "4k"), ("--bsrange", "4k-64k"), ("--bs", "16k")][draw.below(3) as usize];
         let blocks = format!("{}={}", blocks.0, blocks.1);
         let io = format!("--io_size={}", 8 << 20 << draw.below(3));

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Real programs, unmodified, on a served drive: without FlashAlloc, and with it by libnandle_preload.so.
 #
-#   run.sh rocksdb|mariadb [--size GIB] [--seconds N] [--fill PERCENT] [--timing off|real]
+#   run.sh rocksdb|mariadb [--size GIB] [--seconds N] [--fill PERCENT] [--cold PERCENT] [--timing off|real]
 #                          [--only vanilla|flashalloc] [-o DIR] [--nandle PATH] [--preload PATH]
 #
 # RocksDB: four db_bench at once, fillrandom, then overwrite (section 6.1 of the FlashAlloc paper, scaled by size).
 # MariaDB: orders.lua, a small TPC-C, under sysbench; the doublewrite buffer is the object.
-# The drive is flashalloc-cosmos, 1 GiB a die, ext4 with discard on a loop device on the FUSE file. Needs root,
+# The drive is flashalloc-cosmos with smaller blocks, ext4 with discard on a loop device on the FUSE file. Needs root,
 # /dev/fuse, and Debian's rocksdb-tools, or mariadb-server-core, mariadb-client and sysbench. Exit codes: 0 done, 77 cannot be run here.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,11 +16,11 @@ skip() { echo "SKIPPED: $*" >&2; exit 77; }
 
 program=${1:-}; shift || usage
 case $program in rocksdb|mariadb) ;; *) usage ;; esac
-size=2 seconds=60 fill=30 timing=off only="vanilla flashalloc" out=
+size=2 seconds=60 fill=30 cold=0 timing=off only="vanilla flashalloc" out=
 nandle=$root/target/release/nandle
 while [ $# -gt 0 ]; do
   case "$1" in
-    --size) size=$2 ;; --seconds) seconds=$2 ;; --fill) fill=$2 ;; --timing) timing=$2 ;; --only) only=$2 ;;
+    --size) size=$2 ;; --seconds) seconds=$2 ;; --fill) fill=$2 ;; --cold) cold=$2 ;; --timing) timing=$2 ;; --only) only=$2 ;;
     -o) out=$2 ;; --nandle) nandle=$2 ;; --preload) preload=$2 ;; *) usage ;;
   esac
   shift 2 || usage
@@ -44,6 +44,8 @@ out=${out:-$work/results}
 mkdir -p "$out"
 server= loop= database=
 clean() {
+  set +e
+  kill $(jobs -p) 2>/dev/null
   [ -z "$database" ] || { kill -KILL "$database" 2>/dev/null; wait "$database" 2>/dev/null; }
   umount -l "$work/fs" 2>/dev/null
   [ -z "$loop" ] || losetup -d "$loop" 2>/dev/null
@@ -55,32 +57,24 @@ clean() {
 }
 trap clean EXIT
 
-# Dies of 1 GiB; less than one is a smaller die. An SSTable is 1/256 of the drive and 32 flash blocks, as in the paper
-# (64 MB, 16 GB, 2 MB), so a block shrinks with the drive.
-read -r dies blocks pages logical <<< "$(python3 - "$size" <<'P'
-import sys
-size = float(sys.argv[1])
-dies = max(1, round(size))
-pages = max(8, min(128, int(size * 8) // 4 * 4))
-blocks = int(size * 65536 / dies / pages)
-print(dies, blocks, pages, int(dies * blocks * pages * 16384 / 1.1111))
-P
-)"
-channels=$dies chips=1
-[ "$dies" -le 8 ] || { channels=8; chips=$((dies / 8)); }
+# The preset's 16 dies of 512 blocks; what shrinks with the drive is the block. An SSTable is 1/256 of the drive and 32
+# blocks, and RocksDB writes half a block at a time, as in the paper (16 GB; 64 MB; 2 MB; 1 MB).
+pages=$(python3 -c 'import sys; print(max(4, min(128, int(float(sys.argv[1]) * 8) // 4 * 4)))' "$size")
+logical=$(python3 -c 'import sys; print(int(16 * 512 * int(sys.argv[1]) * 16384 / 1.1111))' "$pages")
 
 # Starts the drive and mounts it.
 start() {
   mkdir -p "$work/fuse" "$work/fs"
   "$nandle" serve --device flashalloc-cosmos --scheme flashalloc --timing "$timing" --nvme-tcp :0 --fuse "$work/fuse" \
-    --set geometry.channels=$channels --set geometry.chips_per_channel=$chips --set geometry.blocks_per_plane=$blocks --set geometry.pages_per_block=$pages \
-    --set buffer.bytes=$((dies * 1048576)) --json "$1.json" > "$1.served" 2> "$1.reports" &
+    --set geometry.pages_per_block=$pages --set buffer.bytes=$((pages * 131072)) --json "$1.json" > "$1.served" 2> "$1.reports" &
   server=$!
   for _ in $(seq 200); do grep -q '^fuse' "$1.served" && break; kill -0 $server || { cat "$1.reports" >&2; exit 1; }; sleep 0.1; done
   to=$(sed -n 's/^nvme .* -a \([0-9.]*\) -s \([0-9]*\) .*/\1:\2/p' "$1.served")
   loop=$(losetup --direct-io=on -f --show "$work/fuse/disk") || skip "no loop device"
   mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "$loop"
   mount -o discard,noatime "$loop" "$work/fs"
+  # Data that nobody touches.
+  [ "$cold" = 0 ] || dd if=/dev/zero of="$work/fs/cold" bs=1M count=$((logical * cold / 100 / 1048576)) oflag=direct status=none
 }
 
 # Takes it down; the summary is written then.
@@ -94,13 +88,17 @@ stop() {
 
 # The running WAF, every few seconds, while the processes given are alive.
 watch_until() {
-  while kill -0 "$@" 2>/dev/null; do kill -USR1 $server 2>/dev/null || true; sleep 5; done 2>/dev/null &
+  while kill -0 "$@" 2>/dev/null; do
+    kill -USR1 $server || true
+    df --output=pcent "$work/fs" | tail -1 >> "$name.full" || true
+    sleep 2
+  done 2>/dev/null &
   watcher=$!
 }
 
 run_rocksdb() {
   local name=$1 preloaded=$2
-  local table=$((logical / 256 > 2097152 ? logical / 256 : 2097152))
+  local table=$((pages * 16384 * 32))
   # Live data: 30% of the drive, in four stores (level 0 and compactions under way take as much again); a draw with
   # replacement leaves 63% of the keys.
   local keys=$((logical * fill / 100 / 4 * 100 / 63 / 420))
@@ -112,7 +110,7 @@ run_rocksdb() {
       --write_buffer_size=$table --target_file_size_base=$table --max_bytes_for_level_base=$((table * 4)) \
       --level0_file_num_compaction_trigger=2 --level0_slowdown_writes_trigger=6 --level0_stop_writes_trigger=8 \
       --max_background_jobs=4 --max_background_compactions=4 --use_direct_io_for_flush_and_compaction=true \
-      --use_direct_reads=true --open_files=200 > "$name.db_bench.$n" 2>&1 &
+      --use_direct_reads=true --writable_file_max_buffer_size=$((pages * 8192)) --open_files=200 > "$name.db_bench.$n" 2>&1 &
     pids+=($!)
   done
   watch_until "${pids[0]}"

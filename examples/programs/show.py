@@ -30,6 +30,7 @@ def run(mode):
         "pages moved by collection": summary["flash"]["programs"]["gc"],
         "erases": summary["flash"]["erases"],
         "FlashAlloc calls": (summary.get("streams") or {}).get("flashalloc_calls"),
+        "file system full at most, %": max(map(int, (folder / f"{name}.full").read_text().replace("%", "").split())),
         "seconds": ended - begun,
         "simulated seconds": summary["simulated_ns"] / 1e9,
     }
