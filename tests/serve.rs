@@ -6,7 +6,6 @@
 
 mod served;
 
-use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -115,6 +115,7 @@ impl Guest {
     }
 
     /// A request from four descriptors at `4 * slot`, its buffers in `slot`'s 128 KiB; data are cut in two.
+    #[allow(clippy::too_many_arguments)]
     fn send(
         &mut self,
         queue: usize,

@@ -140,7 +140,7 @@ fn soak(settings: &Settings, dir: &Path) {
                 rss.push((Instant::now(), resident(id)));
                 match draw.below(3) {
                     0 => {
-                        writer.reconnect(served::Client::connect(&socket));
+                        writer.reconnect(served::Client::connect(socket));
                         done.drops.fetch_add(1, Ordering::Relaxed);
                     }
                     1 => {
@@ -169,11 +169,10 @@ fn soak(settings: &Settings, dir: &Path) {
     let n = |count: &AtomicU64| count.load(Ordering::Relaxed);
     assert!(done.answers > 1000 && n(&done.hostile) > 0, "too little load to mean anything");
     println!(
-        "soak: {:.1} minutes, {} {}, seed {}: {} lives ended by SIGKILL, {} sectors judged, {} answers, {} connections \
+        "soak: {:.1} minutes, demo {}, seed {}: {} lives ended by SIGKILL, {} sectors judged, {} answers, {} connections \
          dropped with requests under way, {} clients gone in the middle of a message, fio verified {} times and was \
          killed {} times; resident {} MiB at most ({} MiB of flash), {} MiB at the end of the last life",
         started.elapsed().as_secs_f64() / 60.0,
-        "demo",
         settings.scheme,
         settings.seed,
         done.lives,

@@ -406,7 +406,7 @@ fn is_ours_alone(file: &OwnedFd) -> bool {
 /// A write is about to be made. At the beginning of a cyclic region whose object is used up the region is
 /// trimmed and becomes a new object.
 pub(crate) fn writing(fd: c_int, offset: off64_t, bytes: size_t) {
-    if !SETTINGS.get().is_some_and(|settings| !settings.cyclic.is_empty()) {
+    if SETTINGS.get().is_none_or(|settings| settings.cyclic.is_empty()) {
         return;
     }
     aside(|settings, state| {
