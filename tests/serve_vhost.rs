@@ -277,6 +277,17 @@ fn a_guest_reads_what_was_written_last() {
 }
 
 #[test]
+fn linux_finds_a_disk_and_runs_file_systems() {
+    if std::env::var_os("NANDLE_GUEST").is_none() {
+        return eprintln!("SKIPPED: a virtual machine takes a minute: NANDLE_GUEST=1 runs it");
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/vhost.sh");
+    let status = std::process::Command::new("bash").args([script, env!("CARGO_BIN_EXE_nandle")]).status();
+    // 77: it said why it cannot be run here.
+    assert!(matches!(status.expect("bash").code(), Some(0 | 77)));
+}
+
+#[test]
 fn a_guest_that_breaks_the_rules_harms_nobody() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = start(dir.path());
@@ -314,6 +325,11 @@ fn a_guest_that_breaks_the_rules_harms_nobody() {
         guest.offer(1, 0);
     }
     guest.offer(1, 5000);
+    // More entries than the ring has.
+    let avail = rings(2).1;
+    guest.memory.write_obj(1000_u16, GuestAddress(avail + 2)).expect("within");
+    guest.kicks[2].write(1).expect("a kick");
+    std::thread::sleep(Duration::from_millis(200));
     assert_eq!(guest.ask(kind::WRITE, 8, &[9; 4096], 0).0, status::OK);
     drop(guest);
     // Bytes that are no messages.
