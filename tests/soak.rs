@@ -38,8 +38,9 @@ const DEVICE: &[&str] = &[
     "--timing",
     "off",
 ];
-/// Memory that a server may have beside the contents of its flash: code, books, what its clients have under way.
-const BESIDE: u64 = 96 << 20;
+/// Memory that a server may have beside the contents of its flash: code, books, what its clients have under way,
+/// and what the allocator keeps of it for each thread.
+const BESIDE: u64 = 192 << 20;
 /// How much it may grow once its flash was full.
 const GROWTH: u64 = 16 << 20;
 
@@ -154,6 +155,18 @@ fn soak(settings: &Settings, dir: &Path) {
             // In the middle of whatever they are all doing.
             let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
         });
+        if let (Some(first), Some(last)) = (rss.first(), rss.last()) {
+            let quarter = |n: usize| rss[(rss.len() - 1) * n / 4].1 >> 20;
+            eprintln!(
+                "{what}: {:.0} s, resident MiB by quarters: {} {} {} {} {}",
+                (last.0 - first.0).as_secs_f64(),
+                quarter(0),
+                quarter(1),
+                quarter(2),
+                quarter(3),
+                quarter(4)
+            );
+        }
         most = judge_memory(&rss, raw, most, &what);
         done.rss.extend(rss.last().map(|(at, bytes)| ((*at - started).as_secs_f64(), *bytes)));
         server.kill();

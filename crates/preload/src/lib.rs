@@ -3,7 +3,7 @@
 //! With `LD_PRELOAD`, a `fallocate` or `posix_fallocate` of a regular file is carried out as always;
 //! then FIEMAP says where the file got its room, and the drive is told that this is one object
 //! (Park et al., PVLDB 16(11), 2023, section 5: what RocksDB was changed for). Settings are environment
-//! variables ([`settings`]); without `NANDLE_TO` nothing is done at all.
+//! variables (`settings.rs`); without `NANDLE_TO` nothing is done at all.
 //!
 //! Whatever fails is counted and leaves the program alone: its calls return what the system said,
 //! `errno` included. A process that was forked makes its own connection.
