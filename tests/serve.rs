@@ -6,14 +6,14 @@
 
 mod served;
 
-use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nandle_random::Stream;
 use nandle_serve::nbd::wire::{command, flag};
 use serde_json::Value;
-use served::{Client, SMALL, Served, good, has};
+use served::writer::Writer;
+use served::{SMALL, Served, good, has};
 
 const SECTOR: usize = 4096;
 
@@ -214,168 +214,6 @@ fn hostile_clients_hurt_nobody_else() {
 
 // ---- what survives ----------------------------------------------------------------------------------------
 
-/// What may be read of each sector: write numbers, 0 = zeros.
-#[derive(Clone, Copy, Debug, Default)]
-struct Range {
-    durable: u64,
-    newest: u64,
-}
-
-struct Pending {
-    /// First sector, sectors, write number (the same for a trim).
-    wrote: Option<(u64, u64, u64)>,
-    fua: bool,
-    /// What a flush makes durable.
-    covers: Vec<(u64, u64)>,
-}
-
-/// Writes at random until the server is gone; keeps what must survive.
-struct Writer {
-    client: Client,
-    ranges: Vec<Range>,
-    /// Answered, not yet durable: sector, number.
-    answered: Vec<(u64, u64)>,
-    /// Every trim's number: reading zeros stands for one of them.
-    trims: HashMap<u64, Vec<u64>>,
-    pending: HashMap<u64, Pending>,
-    number: u64,
-    answers: u64,
-}
-
-fn contents(lsn: u64, number: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(SECTOR);
-    while out.len() < SECTOR {
-        out.extend(lsn.to_le_bytes());
-        out.extend(number.to_le_bytes());
-    }
-    out
-}
-
-impl Writer {
-    fn new(client: Client, sectors: u64) -> Self {
-        Self {
-            client,
-            ranges: vec![Range::default(); sectors as usize],
-            answered: vec![],
-            trims: HashMap::new(),
-            pending: HashMap::new(),
-            number: 0,
-            answers: 0,
-        }
-    }
-
-    fn work(&mut self, draw: &mut Stream, until: Instant) -> std::io::Result<()> {
-        while Instant::now() < until {
-            while self.pending.len() < 16 {
-                self.send(draw)?;
-            }
-            self.receive()?;
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, draw: &mut Stream) -> std::io::Result<()> {
-        let total = self.ranges.len() as u64;
-        let sectors = 1 + draw.below(8);
-        let lsn = draw.below(total - sectors);
-        let fua = draw.below(6) == 0;
-        let kind = draw.below(24);
-        // Two writes of one sector at a time have no order that a client could count on.
-        let clash =
-            self.pending.values().filter_map(|p| p.wrote).any(|(a, n, _)| a < lsn + sectors && lsn < a + n);
-        if kind > 0 && clash {
-            return Ok(());
-        }
-        let flags = if fua && kind > 0 { flag::FUA } else { 0 };
-        let (offset, length) = (lsn * SECTOR as u64, (sectors as usize * SECTOR) as u32);
-        let (cookie, pending) = if kind == 0 {
-            let covers = std::mem::take(&mut self.answered);
-            let cookie = self.client.send(command::FLUSH, 0, 0, 0, &[])?;
-            (cookie, Pending { wrote: None, fua: false, covers })
-        } else {
-            self.number += 1;
-            let number = self.number;
-            for lsn in lsn..lsn + sectors {
-                self.ranges[lsn as usize].newest = number;
-            }
-            let trim = kind < 4;
-            let pending = Pending { wrote: Some((lsn, sectors, number)), fua, covers: vec![] };
-            let cookie = if trim {
-                for lsn in lsn..lsn + sectors {
-                    self.trims.entry(lsn).or_default().push(number);
-                }
-                self.client.send(command::TRIM, flags, offset, length, &[])?
-            } else {
-                let data: Vec<u8> = (lsn..lsn + sectors).flat_map(|lsn| contents(lsn, number)).collect();
-                self.client.send(command::WRITE, flags, offset, length, &data)?
-            };
-            (cookie, pending)
-        };
-        self.pending.insert(cookie, pending);
-        Ok(())
-    }
-
-    fn receive(&mut self) -> std::io::Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let (cookie, error, _) = self.client.receive()?;
-        if error == 108 {
-            return Err(std::io::ErrorKind::ConnectionAborted.into());
-        }
-        assert_eq!(error, 0);
-        self.answers += 1;
-        let done = self.pending.remove(&cookie).expect("a request of ours");
-        for (lsn, number) in done.covers {
-            let range = &mut self.ranges[lsn as usize];
-            range.durable = range.durable.max(number);
-        }
-        if let Some((lsn, sectors, number)) = done.wrote {
-            for lsn in lsn..lsn + sectors {
-                if done.fua {
-                    let range = &mut self.ranges[lsn as usize];
-                    range.durable = range.durable.max(number);
-                } else {
-                    self.answered.push((lsn, number));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads everything; how many sectors held something. From now on what was read is durable.
-    fn judge(&mut self, client: &mut Client, what: &str) -> u64 {
-        let (mut held, chunk) = (0, 256);
-        for first in (0..self.ranges.len()).step_by(chunk) {
-            let n = chunk.min(self.ranges.len() - first);
-            let data = client.read((first * SECTOR) as u64, (n * SECTOR) as u32);
-            for (i, sector) in data.chunks_exact(SECTOR).enumerate() {
-                let lsn = (first + i) as u64;
-                let range = self.ranges[first + i];
-                let number = u64::from_le_bytes(sector[8..16].try_into().expect("eight bytes"));
-                held += u64::from(number != 0);
-                if number == 0 {
-                    assert!(sector.iter().all(|&byte| byte == 0), "{what}: sector {lsn} is torn");
-                    let trimmed = self.trims.get(&lsn).into_iter().flatten().any(|&t| t >= range.durable);
-                    assert!(
-                        range.durable == 0 || trimmed,
-                        "{what}: sector {lsn} lost write {}",
-                        range.durable
-                    );
-                    continue;
-                }
-                assert!(sector == contents(lsn, number), "{what}: sector {lsn} is torn or another's");
-                assert!(
-                    (range.durable..=range.newest).contains(&number),
-                    "{what}: sector {lsn} is write {number}, {range:?} allowed"
-                );
-                self.ranges[first + i] = Range { durable: number, newest: number };
-            }
-        }
-        held
-    }
-}
-
 /// Kills a server under load `rounds` times, on the same image.
 fn killed(name: &str, seed: u64, rounds: u32, args: &[&str]) {
     let dir = temp();
@@ -402,7 +240,7 @@ fn killed(name: &str, seed: u64, rounds: u32, args: &[&str]) {
         let mut client = server.client();
         let held = writer.judge(&mut client, &what);
         assert!(held > 0, "{what}: nothing was there at all");
-        (writer.client, writer.pending, writer.answered) = (client, HashMap::new(), vec![]);
+        writer.switched_on_again(client);
     }
     assert!(
         writer.answers > 100 * u64::from(rounds),
@@ -411,13 +249,7 @@ fn killed(name: &str, seed: u64, rounds: u32, args: &[&str]) {
     );
     // A last time in order: everything that was answered is there.
     writer.work(&mut draw, Instant::now() + Duration::from_millis(200)).expect("it runs");
-    while !writer.pending.is_empty() {
-        writer.receive().expect("it runs");
-    }
-    for (lsn, number) in std::mem::take(&mut writer.answered) {
-        let range = &mut writer.ranges[lsn as usize];
-        range.durable = range.durable.max(number);
-    }
+    writer.finish().expect("it runs");
     let said = server.stop();
     assert!(said.contains("erases"), "{said}");
     let server = Served::start(dir.path(), &base);
@@ -538,9 +370,7 @@ fn a_recorded_trace_replays_to_the_same_flash_operations() {
         let mut writer = Writer::new(server.client(), total);
         let mut draw = Stream::new(9, timing);
         writer.work(&mut draw, Instant::now() + Duration::from_millis(800)).expect("it runs");
-        while !writer.pending.is_empty() {
-            writer.receive().expect("it runs");
-        }
+        writer.finish().expect("it runs");
         server.stop();
         let served = json(&std::fs::read_to_string(dir.path().join("served.json")).expect("a summary"));
         let run = with(&with(&["run"], &device), &["--workload", "served.csv", "--json", "-"]);

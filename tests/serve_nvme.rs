@@ -78,8 +78,13 @@ fn commands_do_as_on_a_plain_disk_with_and_without_digests() {
             digests: Digests { header: true, data: false },
             no_flow_control: true,
             keep_alive_ms: 60_000,
+            ..Options::default()
         },
-        Options { digests: Digests { header: false, data: true }, no_flow_control: true, keep_alive_ms: 0 },
+        Options {
+            digests: Digests { header: false, data: true },
+            no_flow_control: true,
+            ..Options::default()
+        },
     ] {
         let mut host = Host::connect(at, &options).expect("a subsystem");
         assert_eq!(host.block_bytes().expect("a namespace"), SECTOR as u32);
@@ -200,7 +205,7 @@ fn what_makes_no_sense_is_refused_with_its_status() {
     let short = entry(op::IDENTIFY, 1, [1, 0, 0, 0, 0, 0]);
     assert_eq!(ask(&mut host.admin, short, &[], 512).status, Status::SGL_LENGTH);
     // A queue of a controller that there is not; a name that is not the subsystem's.
-    let nqn = host::discover(at).expect("a name");
+    let nqn = host::discover(at, &Options::default()).expect("a name");
     let options = Options::default();
     for (name, queue, controller, wrong) in [
         (&nqn[..], 1, 77, 16 | 1 << 16),
@@ -208,7 +213,7 @@ fn what_makes_no_sense_is_refused_with_its_status() {
         ("nqn.2014-08.org.nvmexpress:uuid:0", 0, 0xffff, 256 | 1 << 16),
         (&nqn[..], 17, host.admin.controller, 512 | 1 << 16),
     ] {
-        let mut queue_ = Queue::open(at, Digests::default()).expect("a connection");
+        let mut queue_ = Queue::open(at, &Options::default()).expect("a connection");
         let done = queue_.connect(name, queue, controller, &options).expect("an answer");
         assert_eq!(done.status, Status::CONNECT_PARAMETERS, "{name} {queue} {controller}");
         assert!(done.result == wrong || queue == 17, "{:x}", done.result);
@@ -469,6 +474,22 @@ fn objects_are_named_by_the_vendor_commands() {
     ranges.extend(512_u64.to_le_bytes());
     good(&mut host.io, entry(op::DATASET, 1, [0, 4, 0, 0, 0, 0]), &ranges, 0);
     assert_eq!(u32_at(&good(&mut host.io, query, &[], 16 + 8 * 32), 0), 1);
+    // Over what an older object has, that one ends; and ended without a new one.
+    let renew = |how: u32, at: u64| {
+        let mut range = vec![0; 4];
+        range.extend(32_u32.to_le_bytes());
+        range.extend(at.to_le_bytes());
+        (entry(op::FLASHALLOC, 1, [0, how, 0, 0, 0, 0]), range)
+    };
+    let (sqe, range) = renew(0, 16);
+    assert_eq!(ask(&mut host.io, sqe, &range, 0).status, Status::OVERLAP);
+    good(&mut host.io, renew(1, 16).0, &range, 0);
+    let live = good(&mut host.io, query, &[], 16 + 8 * 32);
+    assert_eq!((u32_at(&live, 0), u32_at(&live, 4), u64_at(&live, 24)), (1, 1, 16));
+    assert_eq!(ask(&mut host.io, renew(2, 16).0, &range, 0).status, Status::INVALID_FIELD);
+    good(&mut host.io, renew(3, 40).0, &renew(3, 40).1, 0);
+    assert_eq!(u32_at(&good(&mut host.io, query, &[], 16 + 8 * 32), 0), 0);
+    check(&host.flashalloc(&[(0, 64)]).expect("an answer")).expect("an object");
     // The same by the command line.
     let nandle = |ranges: &[&str]| {
         let to = at.to_string();

@@ -36,7 +36,10 @@ fn dependencies_point_one_way() {
         ("ssd", vec!["nandle-random", "nandle-nand"]),
         ("trace", vec!["nandle-random"]),
         ("lab", vec!["nandle-random", "nandle-ssd", "nandle-trace"]),
-        ("serve", vec!["nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace"]),
+        ("host", vec![]),
+        ("preload", vec!["nandle-host"]),
+        ("capi", vec!["nandle-host"]),
+        ("serve", vec!["nandle-host", "nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace"]),
     ];
     for (name, allowed) in may {
         for line in read(format!("crates/{name}/Cargo.toml")).lines() {

@@ -174,6 +174,10 @@ pub struct Serve {
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
+    /// Serve vhost-user-blk at this socket: a virtio disk for QEMU, cloud-hypervisor, User-Mode Linux (Linux;
+    /// repeatable).
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user: Vec<PathBuf>,
     /// When requests are answered.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
     pub timing: Timing,
@@ -197,8 +201,15 @@ pub struct FlashAlloc {
     /// Where the drive is served (`nandle serve --nvme-tcp`).
     #[arg(long, value_name = "ADDR")]
     pub to: nandle_serve::nvme_tcp::Address,
+    /// A file on the drive (ext4, xfs, f2fs): the room it has is one object, found by FIEMAP (repeatable).
+    #[arg(long = "file", value_name = "PATH")]
+    pub files: Vec<PathBuf>,
+    /// Where the block device of those files' file system begins on the drive, in bytes; found in sysfs for
+    /// partitions and loop devices.
+    #[arg(long, value_name = "BYTES", requires = "files")]
+    pub offset: Option<u64>,
     /// Ranges of the object: first logical block, and how many.
-    #[arg(required = true, value_name = "LBA:LEN", value_parser = super::serve::range)]
+    #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = super::serve::range)]
     pub ranges: Vec<(u64, u32)>,
 }
 

@@ -1,5 +1,7 @@
+use std::os::fd::AsFd;
 use std::path::Path;
 
+use nandle_host::drive::Refusal;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
 use nandle_lab::units::bytes;
@@ -22,9 +24,10 @@ impl From<nandle_serve::Error> for Failure {
 
 /// `nandle serve`
 pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
-    if args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.fuse.is_none() {
+    let none = args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.vhost_user.is_empty();
+    if none && args.fuse.is_none() {
         return Err(Failure::Input(
-            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR (or several)"
+            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR, or --vhost-user SOCKET (or several)"
                 .into(),
         ));
     }
@@ -81,6 +84,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         let at = host.address().0;
         text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
     }
+    let guests = args.vhost_user.iter().map(|path| guests(path, &device)).collect::<Result<Vec<_>, _>>()?;
+    for path in &args.vhost_user {
+        text += &format!("vhost  {}\n", path.display());
+    }
     let mounted = match &args.fuse {
         Some(path) => Some(mount(path, &device)?),
         None => None,
@@ -116,6 +123,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     drop(monitor);
     drop(servers);
     drop(hosts);
+    drop(guests);
     drop(mounted);
     conclude(&args, scheme, &ended)
 }
@@ -149,26 +157,35 @@ pub fn range(text: &str) -> Result<(u64, u32), String> {
 
 /// `nandle flashalloc`
 pub fn flashalloc(args: &args::FlashAlloc) -> Result<(), Failure> {
-    use nvme_tcp::{host, wire::Status};
     if args.ranges.len() > 256 {
         return Err(Failure::Input(format!("{} ranges: expected at most 256", args.ranges.len())));
     }
-    let fail = |e: std::io::Error| {
+    let to = |e: std::io::Error| {
         Failure::Input(format!("--to {}: {e}; expected a drive under `nandle serve --nvme-tcp`", args.to))
     };
-    let mut drive = host::Host::connect(args.to.0, &host::Options::default()).map_err(fail)?;
-    let done = drive.flashalloc(&args.ranges).map_err(fail)?;
-    let code = done.status.code();
-    let reason = match done.status {
-        Status::OK => return say(&format!("one object of {} ranges\n", args.ranges.len())),
-        Status::INVALID_OPCODE => "the drive's stream policy is not flashalloc".into(),
-        Status::OVERLAP => "an object has some of the blocks already".into(),
-        Status::COMMAND_SIZE => "more ranges than the drive takes".into(),
-        Status::LBA_RANGE => "a range reaches beyond the end of the drive".into(),
-        Status::CAPACITY => "the drive has no clean blocks for it".into(),
-        _ => format!("status code type {}, code {:02x}h", code >> 8, code & 0xff),
+    let refused = |what: &str, why: Refusal| match why {
+        Refusal::Io(e) if what.is_empty() => to(e),
+        Refusal::Io(e) => Failure::Input(format!("{what}: {e}; expected a file on the drive")),
+        why => {
+            Failure::Ran(format!("{what}{}the drive refused: {why}", if what.is_empty() { "" } else { ": " }))
+        }
     };
-    Err(Failure::Ran(format!("the drive refused: {reason}")))
+    let mut drive = nandle_host::Drive::connect(args.to, None).map_err(to)?;
+    for path in &args.files {
+        let name = path.display().to_string();
+        let fail = |e: std::io::Error| refused(&name, Refusal::Io(e));
+        let file = std::fs::File::open(path).map_err(fail)?;
+        let place = nandle_host::Place::of(file.as_fd(), args.offset).map_err(fail)?;
+        let extents =
+            drive.flashalloc_file(&place, file.as_fd(), 0, u64::MAX).map_err(|e| refused(&name, e))?;
+        let size = extents.iter().map(|e| e.bytes).sum();
+        say(&format!("{name}: one object of {} ranges, {}\n", extents.len(), bytes(size)))?;
+    }
+    if args.ranges.is_empty() {
+        return Ok(());
+    }
+    drive.flashalloc_blocks(&args.ranges).map_err(|e| refused("", e))?;
+    say(&format!("one object of {} ranges\n", args.ranges.len()))
 }
 
 /// The device, and the image that it is in: without a word on the device, the image's own.
@@ -206,6 +223,16 @@ fn mounted_file(mounted: &Mounted, _: &Path) -> String {
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
 fn mounted_file((): &Mounted, path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+fn guests(path: &Path, device: &Device) -> Result<nandle_serve::vhost_user::Server, Failure> {
+    Ok(nandle_serve::vhost_user::Server::start(path, device.clone(), "nandle")?)
+}
+#[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
+fn guests(_: &Path, _: &Device) -> Result<(), Failure> {
+    let what = "--vhost-user: this program was built without it; expected --nbd ADDR instead";
+    Err(Failure::Input(what.into()))
 }
 
 /// Ctrl-C and SIGTERM end the service (the second one at once), SIGUSR1 prints a report.

@@ -1,6 +1,10 @@
 //! A server to test against, and a client of our own that knows what it wrote.
 #![allow(dead_code)]
 
+#[cfg(target_os = "linux")]
+pub mod bench;
+pub mod writer;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,6 +30,9 @@ pub const SMALL: &[&str] = &[
     "buffer.bytes=262144",
 ];
 
+/// A server that says nothing for so long hangs.
+const HANG: Duration = Duration::from_secs(60);
+
 /// `nandle serve` under way; killed when dropped.
 pub struct Served {
     child: Child,
@@ -39,7 +46,9 @@ impl Served {
     /// Starts a server with an NBD socket in `dir` and waits until it can be reached.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
         let socket = dir.join("socket");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nandle"))
+        // A soak may outlive the program that it began with.
+        let nandle = std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into());
+        let mut child = Command::new(nandle)
             .arg("serve")
             .arg("--nbd")
             .arg(&socket)
@@ -158,6 +167,7 @@ impl Client {
             std::thread::sleep(Duration::from_millis(20));
         };
         assert_eq!(greeting.to_vec(), wire::greeting());
+        stream.set_read_timeout(Some(HANG)).expect("a timeout");
         let mut hello = 3_u32.to_be_bytes().to_vec();
         hello.extend(wire::IHAVEOPT.to_be_bytes());
         hello.extend(option::EXPORT_NAME.to_be_bytes());
@@ -194,7 +204,10 @@ impl Client {
     /// The next answer: cookie, error, data.
     pub fn receive(&mut self) -> std::io::Result<(u64, u32, Vec<u8>)> {
         let mut head = [0; 16];
-        self.stream.read_exact(&mut head)?;
+        if let Err(e) = self.stream.read_exact(&mut head) {
+            assert!(e.kind() != std::io::ErrorKind::WouldBlock, "no answer for {HANG:?}");
+            return Err(e);
+        }
         assert_eq!(wire::u32_at(&head, 0), Some(wire::SIMPLE_REPLY_MAGIC));
         let (error, cookie) =
             (wire::u32_at(&head, 4).expect("there"), wire::u64_at(&head, 8).expect("there"));
@@ -230,6 +243,18 @@ impl Client {
     pub fn flush(&mut self) {
         self.ask(command::FLUSH, 0, 0, 0, &[]).expect("a flush");
     }
+}
+
+/// Builds `libnandle` and `libnandle_preload.so`; where they are.
+pub fn libraries() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+    let mut build = Command::new(env!("CARGO"));
+    build
+        .args(["build", "--quiet", "-p", "nandle-preload", "-p", "nandle-capi"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let status = build.arg("--target-dir").arg(target).status().expect("cargo starts");
+    assert!(status.success(), "{status}");
+    target.join("debug")
 }
 
 /// Whether a program is there; says aloud that the test is skipped if not.

@@ -60,6 +60,11 @@ pub enum Io {
         /// The ranges.
         ranges: Vec<(u64, u64)>,
     },
+    /// FlashFree: the objects that have some of these ranges' sectors are at their end; their pages stay.
+    FlashFree {
+        /// The ranges.
+        ranges: Vec<(u64, u64)>,
+    },
     /// FDP: these handles go on to their next reclaim unit.
     NextUnits {
         /// The handles.

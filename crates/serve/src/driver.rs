@@ -634,6 +634,7 @@ impl Driver {
             }
             Step::Trim { lsn, sectors } => (Op::Trim, lsn, sectors, Then::Nothing),
             Step::Flush => (Op::Flush, 0, 0, Then::Nothing),
+            Step::FlashFree { lsn, sectors } => (Op::FlashFree, lsn, sectors, Then::Nothing),
             Step::FlashAlloc(ranges) => {
                 written = ranges;
                 (Op::FlashAlloc, 0, 0, Then::Nothing)
@@ -732,6 +733,7 @@ impl Driver {
             + self.meter.refused
             + calls.honoured
             + calls.refused
+            + calls.freed
     }
 
     /// Carries out one instant: flash first, then the image, then answers.
@@ -770,7 +772,7 @@ impl Driver {
             Status::NoCleanBlocks => Some(Fault::NoCleanBlocks),
             _ => Some(Fault::Unsupported),
         };
-        if task.op == Op::FlashAlloc {
+        if matches!(task.op, Op::FlashAlloc | Op::FlashFree) {
             self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
         } else if fault.is_none() {
             let ns = at.saturating_sub(since);

@@ -188,7 +188,7 @@ impl Listener {
 }
 
 /// A socket that nobody listens at any more is in the way.
-fn remove_dead_socket(path: &Path) {
+pub(crate) fn remove_dead_socket(path: &Path) {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {

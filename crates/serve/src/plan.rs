@@ -70,6 +70,13 @@ pub enum Step {
     Flush,
     /// FlashAlloc: the ranges in the drive's own layout ([`nandle_ssd::Op::FlashAlloc`]).
     FlashAlloc(Vec<u8>),
+    /// FlashFree: objects with some of these sectors are at their end.
+    FlashFree {
+        /// First sector.
+        lsn: u64,
+        /// Sectors.
+        sectors: u64,
+    },
 }
 
 impl Step {
@@ -81,7 +88,7 @@ impl Step {
             Self::Merge { lsn, sectors, .. }
             | Self::Zeros { lsn, sectors, .. }
             | Self::Trim { lsn, sectors } => Some((lsn, lsn + sectors)),
-            Self::Read { .. } | Self::Flush | Self::FlashAlloc(_) => None,
+            Self::Read { .. } | Self::Flush | Self::FlashAlloc(_) | Self::FlashFree { .. } => None,
         }
     }
 }
@@ -122,6 +129,15 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
         Io::Flush => plan.steps.push_back(Step::Flush),
         // Nothing that the flash does.
         Io::NextUnits { .. } => {}
+        Io::FlashFree { ranges } => {
+            for (offset, bytes) in ranges {
+                let end = within(offset, bytes)?;
+                let (from, to) = plan.around(offset, end);
+                if from < to {
+                    plan.steps.push_back(Step::FlashFree { lsn: from, sectors: to - from });
+                }
+            }
+        }
         Io::FlashAlloc { ranges } => {
             let mut data = Vec::with_capacity(ranges.len() * RANGE_BYTES);
             for (offset, bytes) in ranges {
@@ -272,7 +288,7 @@ mod tests {
                 Step::Zeros { lsn, sectors, .. } | Step::Trim { lsn, sectors } => {
                     disk[at(lsn)..at(lsn + sectors)].fill(0);
                 }
-                Step::Flush | Step::FlashAlloc(_) => {}
+                Step::Flush | Step::FlashAlloc(_) | Step::FlashFree { .. } => {}
             }
         }
         out

@@ -19,8 +19,8 @@ use crate::measure::Summary;
 use crate::measure::metrics::ratio;
 use crate::run::Loaded;
 use crate::units::{count, time};
-pub use page::STYLE;
 use page::Page;
+pub use page::STYLE;
 use side_by_side::Shown;
 
 /// Runs shown chart by chart; further ones are in the tables alone.

@@ -1,15 +1,14 @@
 //! Sockets: a thread that accepts, and two threads for each connection.
 
-use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::Address;
 use super::logs::critical_warning;
 use super::session::{Action, Session, Ticket};
 use super::subsystem::{Culprit, Event, Model, Subsystem};
@@ -26,26 +25,6 @@ const NEGOTIATION: Duration = Duration::from_secs(20);
 const HEALTH: Duration = Duration::from_secs(1);
 /// Answers are sent together up to this many bytes.
 const BATCH: usize = 256 << 10;
-
-/// Where to listen: `HOST:PORT`, `:PORT`, `PORT` or `HOST`; loopback if no host is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(pub SocketAddr);
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
-        Place::tcp(text, PORT).map(Self).ok_or_else(expected)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// What is noted of a connection.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //!
 //! [`wire`] is bytes to types, [`session`] one connection and [`subsystem`] what connections share
 //! (controllers, features), [`identify`] and [`logs`] the data structures; all of that is pure.
-//! [`listen`] has the sockets, [`host`] is a small initiator. Section and figure names are those of
+//! [`listen`] has the sockets; [`wire`] and the initiator [`host`] are those of `nandle-host`. Section and figure names are those of
 //! the NVM Express Base Specification 2.0, the NVMe/TCP Transport Specification 1.0, the NVM Command
 //! Set Specification 1.0 and TP4146 (Flexible Data Placement).
 //!
@@ -10,12 +10,11 @@
 //! R2T and MAXH2CDATA at once; commands carry up to [`wire::IN_CAPSULE`] bytes in their capsule, which
 //! is IOCCSZ.
 
-pub mod host;
 pub mod identify;
 pub mod listen;
 pub mod logs;
 pub mod session;
 pub mod subsystem;
-pub mod wire;
 
-pub use listen::{Address, Server};
+pub use listen::Server;
+pub use nandle_host::{Address, initiator as host, wire};

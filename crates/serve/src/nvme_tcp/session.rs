@@ -507,7 +507,19 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
             let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua });
             submit(Kind::Other, trims.collect())
         }
-        op::FLASHALLOC if model.flashalloc => submit(Kind::Other, vec![Io::FlashAlloc { ranges: ranges()? }]),
+        op::FLASHALLOC if model.flashalloc => {
+            let (list, free, make) = (ranges()?, sqe.cdw(11) & 1 != 0, sqe.cdw(11) & 2 == 0);
+            let mut ios = vec![];
+            if free {
+                ios.push(Io::FlashFree { ranges: list.clone() });
+            } else if !make {
+                return Err(Status::INVALID_FIELD);
+            }
+            if make {
+                ios.push(Io::FlashAlloc { ranges: list });
+            }
+            submit(Kind::Other, ios)
+        }
         op::FLASHALLOC_PLAIN if model.flashalloc => {
             let offset = u64::from(sqe.cdw(10)) * sector;
             let range = (offset, u64::from(sqe.cdw(14)) * 4096);

@@ -87,7 +87,8 @@ pub mod op {
     pub const IO_MANAGEMENT_SEND: u8 = 0x1d;
     /// FlashAlloc as the paper's firmware took it: CDW10 = LBA, CDW14 = length in 4 KiB.
     pub const FLASHALLOC_PLAIN: u8 = 0x82;
-    /// FlashAlloc: CDW10 = ranges - 1, data as Dataset Management's.
+    /// FlashAlloc: CDW10 = ranges - 1, data as Dataset Management's. CDW11 bit 0: objects that have some of
+    /// the blocks end first; bit 1 with it: and that is all.
     pub const FLASHALLOC: u8 = 0xc1;
     /// The live instances of FlashAlloc.
     pub const FLASHALLOC_QUERY: u8 = 0xc2;

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::wire::{
+use crate::wire::{
     DISCOVERY_NQN, Digests, Done, HEAD, IN_CAPSULE, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status, build,
     flag, op, parts, pdu, put, text, u16_at, u32_at, u64_at,
 };
@@ -15,6 +15,10 @@ use super::wire::{
 const MOST_PDU: u32 = (2 << 20) + 256;
 /// The most data in a PDU to the controller, however much it would take.
 const MOST_H2C: usize = 128 << 10;
+/// How long to wait for a controller that says nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Dataset Management's attribute: deallocate.
+const DEALLOCATE: u32 = 4;
 
 /// How to connect.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +29,8 @@ pub struct Options {
     pub keep_alive_ms: u32,
     /// No flow control of the submission queue.
     pub no_flow_control: bool,
+    /// How long to wait for a connection, and for each answer; a minute if none.
+    pub patience: Option<Duration>,
 }
 
 /// A connection that is a queue.
@@ -68,10 +74,13 @@ impl Queue {
     ///
     /// # Errors
     /// If nobody is there, or it is no NVMe/TCP controller.
-    pub fn open(address: SocketAddr, digests: Digests) -> io::Result<Self> {
-        let writer = TcpStream::connect(address)?;
+    pub fn open(address: SocketAddr, options: &Options) -> io::Result<Self> {
+        let patience = options.patience.unwrap_or(PATIENCE);
+        let digests = options.digests;
+        let writer = TcpStream::connect_timeout(&address, patience)?;
         writer.set_nodelay(true)?;
-        writer.set_read_timeout(Some(Duration::from_secs(60)))?;
+        writer.set_read_timeout(Some(patience))?;
+        writer.set_write_timeout(Some(patience))?;
         let mut reader = BufReader::new(writer.try_clone()?);
         let mut bytes = [0; 128];
         (bytes[0], bytes[2], bytes[4], bytes[11]) = (pdu::IC_REQ, 128, 128, digests.byte());
@@ -251,11 +260,11 @@ impl Host {
     /// # Errors
     /// If there is none, or it refuses.
     pub fn connect(address: SocketAddr, options: &Options) -> io::Result<Self> {
-        let nqn = discover(address)?;
-        let mut admin = Queue::open(address, options.digests)?;
+        let nqn = discover(address, options)?;
+        let mut admin = Queue::open(address, options)?;
         check(&admin.connect(&nqn, 0, 0xffff, options)?)?;
         enable(&mut admin)?;
-        let mut io = Queue::open(address, options.digests)?;
+        let mut io = Queue::open(address, options)?;
         check(&io.connect(&nqn, 1, admin.controller, options)?)?;
         Ok(Self { admin, io })
     }
@@ -278,15 +287,59 @@ impl Host {
     /// # Errors
     /// If the connection fails.
     pub fn flashalloc(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
-        let mut data = vec![];
-        for (lba, count) in ranges {
-            data.extend([0; 4]);
-            data.extend(count.to_le_bytes());
-            data.extend(lba.to_le_bytes());
-        }
-        let count = ranges.len().saturating_sub(1) as u32;
-        self.io.command(entry(op::FLASHALLOC, 1, [count, 0, 0, 0, 0, 0]), &data, 0)
+        self.objects(ranges, 0)
     }
+
+    /// FlashAlloc, of blocks that may be those of older objects: these end first.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn flashalloc_anew(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        self.objects(ranges, 1)
+    }
+
+    /// FlashFree: the objects that have some of these blocks end; what was not written of them is given back.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn flashfree(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        self.objects(ranges, 3)
+    }
+
+    fn objects(&mut self, ranges: &[(u64, u32)], how: u32) -> io::Result<Done> {
+        let count = ranges.len().saturating_sub(1) as u32;
+        self.io.command(entry(op::FLASHALLOC, 1, [count, how, 0, 0, 0, 0]), &list(ranges), 0)
+    }
+
+    /// Trim: these ranges (first logical block, blocks; at most 256) are forgotten.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn trim(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+        let count = ranges.len().saturating_sub(1) as u32;
+        self.io.command(entry(op::DATASET, 1, [count, DEALLOCATE, 0, 0, 0, 0]), &list(ranges), 0)
+    }
+
+    /// How many objects of FlashAlloc live.
+    ///
+    /// # Errors
+    /// If the connection fails, or the drive knows no objects.
+    pub fn instances(&mut self) -> io::Result<u32> {
+        let done = self.io.command(entry(op::FLASHALLOC_QUERY, 1, [3, 0, 0, 0, 0, 0]), &[], 16)?;
+        check(&done)?;
+        Ok(u32_at(&done.data, 0))
+    }
+}
+
+/// Ranges as Dataset Management and FlashAlloc take them: 16 bytes each.
+fn list(ranges: &[(u64, u32)]) -> Vec<u8> {
+    let mut data = Vec::with_capacity(16 * ranges.len());
+    for (lba, count) in ranges {
+        data.extend([0; 4]);
+        data.extend(count.to_le_bytes());
+        data.extend(lba.to_le_bytes());
+    }
+    data
 }
 
 /// Enables the controller of an admin queue (CC.EN) and sees that it is ready.
@@ -308,9 +361,10 @@ pub fn enable(admin: &mut Queue) -> io::Result<()> {
 ///
 /// # Errors
 /// If there is none.
-pub fn discover(address: SocketAddr) -> io::Result<String> {
-    let mut queue = Queue::open(address, Digests::default())?;
-    check(&queue.connect(DISCOVERY_NQN, 0, 0xffff, &Options::default())?)?;
+pub fn discover(address: SocketAddr, options: &Options) -> io::Result<String> {
+    let plain = Options { patience: options.patience, ..Options::default() };
+    let mut queue = Queue::open(address, &plain)?;
+    check(&queue.connect(DISCOVERY_NQN, 0, 0xffff, &plain)?)?;
     enable(&mut queue)?;
     let log = queue.command(entry(op::GET_LOG_PAGE, 0, [511 << 16 | 0x70, 0, 0, 0, 0, 0]), &[], 2048)?;
     check(&log)?;

@@ -1,0 +1,308 @@
+//! The socket, the rings, and a thread that answers.
+//!
+//! One front end at a time; when it leaves, the next one may come. Its memory stays mapped until the
+//! last request that was in it has been answered.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use vhost::vhost_user::message::VhostUserProtocolFeatures;
+use vhost::vhost_user::{Backend, Listener};
+use vhost_user_backend::{ShutdownHandle, VhostUserBackend, VhostUserDaemon, VringMutex, VringT};
+use virtio_queue::{DescriptorChain, QueueT};
+use vm_memory::{
+    Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryLoadGuard, GuestMemoryMmap,
+};
+use vmm_sys_util::epoll::EventSet;
+use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
+
+use super::blk::{self, Asked};
+use crate::gate::{Gate, lock};
+use crate::{Device, Error, Fault};
+
+type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
+type Guard = GuestMemoryLoadGuard<GuestMemoryMmap>;
+type Ring = VringMutex<Memory>;
+
+/// A request whose answer has a place.
+struct Open {
+    ring: Ring,
+    memory: Guard,
+    head: u16,
+    /// Where the answer goes: data, and the status in the last byte.
+    room: Vec<(GuestAddress, u32)>,
+    /// What it takes of the bytes under way.
+    weight: u64,
+}
+
+struct Answer {
+    open: Open,
+    data: Vec<u8>,
+    status: u8,
+}
+
+struct Disk {
+    device: Device,
+    name: String,
+    memory: Mutex<Option<Memory>>,
+    gate: Arc<Gate>,
+    answers: Mutex<Sender<Answer>>,
+    /// The channel back to the front end: some front ends take its end for the disk's.
+    back: Mutex<Option<Backend>>,
+}
+
+/// Bytes of an answer, status included.
+fn bytes_of(room: &[(GuestAddress, u32)]) -> u64 {
+    room.iter().map(|&(_, n)| u64::from(n)).sum()
+}
+
+impl Disk {
+    fn take(&self, ring: &Ring, memory: &Guard, chain: DescriptorChain<Guard>) -> io::Result<()> {
+        let head = chain.head_index();
+        let room: Vec<_> = chain.clone().writable().map(|d| (d.addr(), d.len())).collect();
+        let wanted = bytes_of(&room);
+        let mut reader = chain.reader(memory).map_err(io::Error::other)?;
+        let sent = reader.available_bytes() as u64;
+        if wanted == 0 || sent > blk::MOST_BYTES + blk::HEADER as u64 {
+            // No place for a status, or more than anybody may send: given back as it is.
+            return finish(ring, head, 0);
+        }
+        let mut bytes = vec![0; sent as usize];
+        reader.read_exact(&mut bytes)?;
+        let asked = blk::request(&bytes, wanted - 1);
+        let weight = sent + wanted.min(blk::MOST_BYTES);
+        let open = Open { ring: ring.clone(), memory: memory.clone(), head, room, weight };
+        let answers = lock(&self.answers).clone();
+        self.gate.enter(weight);
+        let at_once = match &asked {
+            Asked::Do(_) => None,
+            Asked::Name => {
+                let mut name = self.name.clone().into_bytes();
+                name.resize(20, 0);
+                Some((name, blk::status::OK))
+            }
+            Asked::Refuse(status) => Some((vec![], *status)),
+        };
+        if let Some((data, status)) = at_once {
+            let _ = answers.send(Answer { open, data, status });
+            return Ok(());
+        }
+        let Asked::Do(ios) = asked else { return Ok(()) };
+        // Answered by the last of its parts, with the first fault.
+        let left = Arc::new(AtomicU32::new(ios.len() as u32));
+        let shared = Arc::new(Mutex::new((Some((open, answers)), None::<Fault>)));
+        for io in ios {
+            let (left, shared) = (left.clone(), shared.clone());
+            self.device.submit(io, move |outcome| {
+                let mut shared = lock(&shared);
+                let data = match outcome {
+                    Ok(data) => data,
+                    Err(fault) => {
+                        shared.1.get_or_insert(fault);
+                        vec![]
+                    }
+                };
+                if left.fetch_sub(1, Ordering::SeqCst) == 1
+                    && let Some((open, answers)) = shared.0.take()
+                {
+                    let _ = answers.send(Answer { open, data, status: blk::status_of(shared.1) });
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Gives a request back to the guest.
+fn finish(ring: &Ring, head: u16, bytes: u32) -> io::Result<()> {
+    ring.add_used(head, bytes).map_err(io::Error::other)?;
+    if ring.needs_notification().map_err(io::Error::other)? {
+        ring.signal_used_queue()?;
+    }
+    Ok(())
+}
+
+/// Writes answers to where the guest wants them, in the order in which they come.
+fn answer(answers: &Receiver<Answer>, gate: &Gate) {
+    for Answer { open, data, status } in answers {
+        let Open { ring, memory, head, room, weight } = open;
+        let place = bytes_of(&room) - 1;
+        let mut rest = &data[..data.len().min(place as usize)];
+        let used = rest.len() as u32 + 1;
+        let mut at = 0;
+        // A guest whose buffers lie outside of its memory gets nothing.
+        for (address, bytes) in room {
+            let end = at + u64::from(bytes);
+            let now = rest.len().min(bytes as usize);
+            let _ = memory.write_slice(&rest[..now], address);
+            rest = &rest[now..];
+            if (at..end).contains(&place) {
+                let _ = memory.write_obj(status, GuestAddress(address.0.wrapping_add(place - at)));
+            }
+            at = end;
+        }
+        // A ring that is gone needs no answer.
+        let _ = finish(&ring, head, used);
+        gate.leave(1, weight);
+    }
+}
+
+impl VhostUserBackend for Disk {
+    type Bitmap = ();
+    type Vring = Ring;
+
+    fn num_queues(&self) -> usize {
+        blk::QUEUES
+    }
+
+    fn max_queue_size(&self) -> usize {
+        blk::QUEUE_SIZE
+    }
+
+    fn features(&self) -> u64 {
+        blk::feature::OURS
+    }
+
+    fn protocol_features(&self) -> VhostUserProtocolFeatures {
+        use VhostUserProtocolFeatures as P;
+        P::CONFIG | P::MQ | P::BACKEND_REQ | P::REPLY_ACK
+    }
+
+    fn set_event_idx(&self, _: bool) {}
+
+    fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
+        let config = blk::config(&self.device.shape());
+        let mut out: Vec<u8> = config.iter().copied().skip(offset as usize).take(size as usize).collect();
+        out.resize(size.min(256) as usize, 0);
+        out
+    }
+
+    fn update_memory(&self, memory: Memory) -> io::Result<()> {
+        *lock(&self.memory) = Some(memory);
+        Ok(())
+    }
+
+    fn set_backend_req_fd(&self, back: Backend) {
+        *lock(&self.back) = Some(back);
+    }
+
+    fn exit_event(&self, _: usize) -> Option<(EventConsumer, EventNotifier)> {
+        new_event_consumer_and_notifier(EventFlag::NONBLOCK).ok()
+    }
+
+    fn handle_event(&self, event: u16, set: EventSet, rings: &[Ring], _: usize) -> io::Result<()> {
+        let (Some(ring), true) = (rings.get(usize::from(event)), set == EventSet::IN) else { return Ok(()) };
+        let Some(memory) = lock(&self.memory).as_ref().map(Memory::memory) else { return Ok(()) };
+        // An error would end the thread that serves all rings: a guest that breaks one waits in vain at that one.
+        let mut told = false;
+        loop {
+            let _ = ring.disable_notification();
+            let mut some = false;
+            loop {
+                let chain = ring.get_mut().get_queue_mut().pop_descriptor_chain(memory.clone());
+                let Some(chain) = chain else { break };
+                some = true;
+                let head = chain.head_index();
+                if self.take(ring, &memory, chain).is_err() {
+                    let _ = finish(ring, head, 0);
+                }
+            }
+            // There is more, it says, and nothing comes: a ring that makes no sense, until the next kick.
+            let broken = told && !some;
+            told = ring.enable_notification().unwrap_or(false);
+            if !told || broken {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Shared {
+    closing: AtomicBool,
+    connected: Mutex<Option<ShutdownHandle>>,
+}
+
+/// A socket at which virtual machines find the disk.
+pub struct Server {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens at `path` until dropped; `name` is the disk's serial number to its guests (20 bytes).
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub fn start(path: &Path, device: Device, name: &str) -> Result<Self, Error> {
+        let fail = |e: &dyn std::fmt::Display| {
+            let at = path.display();
+            Error::input(format!("--vhost-user: cannot listen at {at}: {e}; expected a path that is free"))
+        };
+        crate::listen::remove_dead_socket(path);
+        let mut listener = Listener::new(path, false).map_err(|e| fail(&e))?;
+        let (to_answer, answers) = channel();
+        let gate = Arc::new(Gate::default());
+        let answering = {
+            let gate = gate.clone();
+            std::thread::Builder::new().name("vhost answers".into()).spawn(move || answer(&answers, &gate))
+        };
+        answering.map_err(|e| fail(&e))?;
+        let disk = Arc::new(Disk {
+            device,
+            name: name.to_owned(),
+            memory: Mutex::default(),
+            gate,
+            answers: Mutex::new(to_answer),
+            back: Mutex::default(),
+        });
+        let shared = Arc::new(Shared { closing: AtomicBool::new(false), connected: Mutex::default() });
+        let run = {
+            let shared = shared.clone();
+            move || {
+                while !shared.closing.load(Ordering::SeqCst) {
+                    let memory = Memory::new(GuestMemoryMmap::new());
+                    let Ok(mut daemon) = VhostUserDaemon::new("vhost user".into(), disk.clone(), memory)
+                    else {
+                        std::thread::sleep(std::time::Duration::from_millis(100));
+                        continue;
+                    };
+                    if daemon.start(&mut listener).is_ok() {
+                        *lock(&shared.connected) = daemon.shutdown_handle();
+                        if shared.closing.load(Ordering::SeqCst) {
+                            daemon.request_shutdown();
+                        }
+                        // How a front end leaves is its own affair.
+                        let _ = daemon.wait();
+                        *lock(&shared.connected) = None;
+                        *lock(&disk.back) = None;
+                        *lock(&disk.memory) = None;
+                    }
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("vhost user".into()).spawn(run).map_err(|e| fail(&e))?;
+        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::SeqCst);
+        if let Some(connected) = &*lock(&self.shared.connected) {
+            connected.shutdown();
+        }
+        // A connection of our own wakes the thread that accepts.
+        drop(UnixStream::connect(&self.path));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
