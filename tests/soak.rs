@@ -42,7 +42,7 @@ const DEVICE: &[&str] = &[
 /// and what the allocator keeps of it for each thread.
 const BESIDE: u64 = 192 << 20;
 /// How much it may grow once its flash was full.
-const GROWTH: u64 = 16 << 20;
+const GROWTH: u64 = 48 << 20;
 
 /// Places of fio's jobs.
 const SLICES: u64 = 12;
