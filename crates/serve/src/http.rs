@@ -2,7 +2,7 @@
 //! Prometheus' text format.
 //!
 //! Only GET and HEAD, of finished texts ([`crate::live`]): a client costs the drive nothing, however
-//! slow or hostile it is. A request has [`PATIENCE`] to come whole and its answer as long to leave.
+//! slow or hostile it is. A request has `PATIENCE` to come whole and its answer as long to leave.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
 //! What a served drive is doing, once a second.
 //!
-//! The driver hands over a [`Snapshot`], a copy of its counters and of the latencies since the last
+//! The driver hands over a `Snapshot`, a copy of its counters and of the latencies since the last
 //! one: some microseconds of its time. Everything else, rates, history, texts, is made of it on the
 //! [`Monitor`]'s thread; whoever shows it ([`crate::http`]) takes the finished [`View`].
 
