@@ -53,6 +53,8 @@ pub struct Array {
     /// Bytes kept per sector; 0 = contents are not modelled.
     unit: usize,
     data: Vec<Option<Box<[u8]>>>,
+    /// Memory of erased blocks, for the next ones: given back and asked for again, it would lie scattered.
+    spare: Vec<Box<[u8]>>,
     /// Contents of system pages (translation pages, log pages).
     notes: BTreeMap<u32, Arc<[u8]>>,
     /// Pages written a second time after a failed program: the sequence number of the first attempt,
@@ -91,6 +93,7 @@ impl Array {
                 slots
             ],
             data: if unit == 0 { Vec::new() } else { vec![None; slots] },
+            spare: Vec::new(),
             unit,
             geometry,
             cell,
@@ -281,7 +284,7 @@ impl Array {
             self.oob.clear(index);
         }
         if let Some(data) = self.data.get_mut(block.0 as usize) {
-            *data = None;
+            self.spare.extend(data.take());
         }
         let state = &mut self.blocks[block.0 as usize];
         (state.done, state.programmed) = ([0; 4], 0);
@@ -345,8 +348,13 @@ impl Array {
 
     fn block_data(&mut self, ppn: Ppn) -> &mut [u8] {
         let bytes = (self.geometry.pages_per_block * self.geometry.sectors_per_page()) as usize * self.unit;
-        self.data[self.geometry.block_of(ppn).0 as usize]
-            .get_or_insert_with(|| vec![0; bytes].into_boxed_slice())
+        self.data[self.geometry.block_of(ppn).0 as usize].get_or_insert_with(|| match self.spare.pop() {
+            Some(mut spare) => {
+                spare.fill(0);
+                spare
+            }
+            None => vec![0; bytes].into_boxed_slice(),
+        })
     }
 
     /// What a system page holds.
