@@ -7,8 +7,8 @@
 //!
 //! Neither is locality. It is modelled on real traces (five minutes of DTR, CloudPhysics, a Windows system
 //! disk, Financial1, TPC-C, a cloud volume): of the 8 KiB pages that they write whole, 0 to 3% are among the
-//! last 1024 that were written, of those written in part 41 to 84% (TPC-C and the cloud volume less), and of
-//! those read 0 to 6%: what was just written is in the host's own cache. So here small writes mostly
+//! last 1024 that were written (Financial1, which has few: 29%), of those written in part 41 to 84% (TPC-C and
+//! the cloud volume 3 and 10%), and of those read 0 to 6%: what was just written is in the host's own cache. So here small writes mostly
 //! repeat an extent, whole pages hardly ever do, and reads go anywhere. The twins are still milder than the
 //! traces: 33 to 40% of the partial pages, 12 to 35% of the whole ones (some of them beside small extents) and 8
 //! to 17% of those read.
