@@ -30,15 +30,6 @@ const OPS: [(&str, Op); 6] = [
     ("flashfree", Op::FlashFree),
 ];
 
-const CAUSES: [(&str, Cause); 6] = [
-    ("host", Cause::Host),
-    ("rmw", Cause::Rmw),
-    ("gc", Cause::Gc),
-    ("merge", Cause::Merge),
-    ("map", Cause::Map),
-    ("meta", Cause::Meta),
-];
-
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug)]
 struct Submitted {
@@ -433,7 +424,7 @@ impl Device {
         let page = u64::from(self.drive.config.geometry.page_bytes);
         let of = |counts: &[[u64; 4]; Cause::COUNT]| {
             let parts =
-                CAUSES.iter().map(|&(name, cause)| (name, counts[cause as usize].iter().sum::<u64>()));
+                Cause::NAMED.iter().map(|&(name, cause)| (name, counts[cause as usize].iter().sum::<u64>()));
             let total: u64 = counts.iter().flatten().sum();
             let map: serde_json::Map<String, Value> =
                 parts.chain([("total", total)]).map(|(name, n)| (name.to_owned(), n.into())).collect();

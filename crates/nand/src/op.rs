@@ -37,6 +37,15 @@ pub enum Cause {
 impl Cause {
     /// How many causes there are.
     pub const COUNT: usize = 6;
+    /// All of them with their names.
+    pub const NAMED: [(&str, Self); Self::COUNT] = [
+        ("host", Self::Host),
+        ("rmw", Self::Rmw),
+        ("gc", Self::Gc),
+        ("merge", Self::Merge),
+        ("map", Self::Map),
+        ("meta", Self::Meta),
+    ];
 }
 
 /// An operation has come to its end.

@@ -31,15 +31,6 @@ const LIMITS: [u64; 19] = [
     10_000_000_000,
 ];
 
-const CAUSES: [(&str, Cause); Cause::COUNT] = [
-    ("host", Cause::Host),
-    ("rmw", Cause::Rmw),
-    ("gc", Cause::Gc),
-    ("merge", Cause::Merge),
-    ("map", Cause::Map),
-    ("meta", Cause::Meta),
-];
-
 #[derive(Default)]
 struct Text(String);
 
@@ -135,7 +126,7 @@ pub(super) fn text(book: &Book) -> String {
         ("flash_read_bytes_total", "Bytes read from flash, by cause and page type.", &last.counters.reads),
     ] {
         t.family(name, "counter", help);
-        for (cause, which) in CAUSES {
+        for (cause, which) in Cause::NAMED {
             for (kind, page_type) in PAGE_TYPES.iter().enumerate() {
                 let pages = table[which as usize][kind];
                 t.sample(name, &[("cause", cause), ("page_type", page_type)], pages as f64 * page);
