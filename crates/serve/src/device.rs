@@ -10,7 +10,7 @@ use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
 use crate::live::Snapshot;
-use crate::{Driver, Report};
+use crate::{Driver, Report, outbox};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,6 +212,13 @@ impl Device {
     /// Hands a request over, waiting while too many are on their way. `reply` is called once, on this or
     /// another thread, perhaps before this returns; it must not block.
     pub fn submit(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
+        self.submit_corked(io, reply);
+        // Requests of others may have been carried out on the way.
+        outbox::flush();
+    }
+
+    /// The same for a transport that sees to [`outbox::flush`] itself, so that answers leave together.
+    pub(crate) fn submit_corked(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
         let job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
         // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
         if let Ok(mut seat) = self.seat.driver.try_lock()
@@ -287,5 +294,38 @@ impl Device {
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
         let _ = self.send(Message::Stop);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Options, Timing};
+    use crate::listen::Stream;
+    use crate::outbox::{Outbox, Pending};
+    use nandle_lab::config::Wanted;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn whoever_carries_out_a_request_of_another_sends_its_answer() {
+        let drive = Wanted { device: "demo", ..Wanted::default() }.load().expect("a drive");
+        let options = Options { timing: Timing::Off, ..Options::default() };
+        let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
+        // The drive's own thread sleeps for good.
+        *device.seat.driver.lock().expect("nobody else is here") = Some(driver);
+        let (mine, mut theirs) = UnixStream::pair().expect("a pair");
+        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let pending = Pending::new(&outbox, 0);
+        let reply = Box::new(move |outcome: Outcome| pending.answer(vec![1], outcome.expect("zeros")));
+        let io = Io::Read { offset: 0, bytes: 7 };
+        device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
+        std::thread::scope(|scope| {
+            scope.spawn(|| device.submit(Io::Flush, |outcome| assert_eq!(outcome, Ok(vec![]))));
+        });
+        theirs.set_nonblocking(true).expect("set");
+        let mut answer = [9; 9];
+        assert_eq!(theirs.read(&mut answer).expect("an answer"), 8);
+        assert_eq!(answer, [1, 0, 0, 0, 0, 0, 0, 0, 9]);
     }
 }

@@ -134,7 +134,7 @@ fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<
                         _ => 0,
                     };
                     let pending = Pending::new(outbox, room);
-                    shared.device.submit(io, move |outcome| {
+                    shared.device.submit_corked(io, move |outcome| {
                         let (head, data) = ticket.answer(outcome);
                         pending.answer(head, data);
                     });
