@@ -19,6 +19,7 @@ mod op;
 mod power;
 mod schedule;
 mod shape;
+mod timers;
 mod timing;
 
 pub use array::{Array, BlockCondition};

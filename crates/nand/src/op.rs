@@ -73,6 +73,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Op {
     pub started: u64,
     pub order: u64,
+    /// How long the array works on it.
+    pub array_ns: u64,
     pub ppn: u32,
     pub transfer: u32,
     /// Orders that must be done (or, along a block's chain, begun) first.

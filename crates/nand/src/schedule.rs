@@ -5,13 +5,11 @@
 //! in, array; erase = [command] array. A channel carries one transfer at a time, first come first
 //! served. Events are ordered by (time, resource number), so a run depends on nothing else.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
+use crate::timers::Timers;
 use crate::{
     Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
     Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, Suspend, Time, Timing,
@@ -58,42 +56,19 @@ pub(crate) struct Die {
     /// The group's member on the channel.
     member: u32,
     pub phase: Phase,
-    /// Invalidates an array timer after a suspension.
-    timer: u32,
     /// When the array begins and ends; before that, in phase `Array`, what precedes it is on the channel.
     pub array_start: u64,
     array_end: u64,
+    /// Host reads, other host operations, background reads, other background operations; bit n of
+    /// `filled`: lane n is not empty.
     queue: [List; 4],
+    filled: u8,
     pub suspended: Option<Suspended>,
     /// Operations waiting or in service.
     load: u32,
     dirty: bool,
     channel: u32,
     busy_ns: u64,
-}
-
-/// Something that will happen: in one word, so that a comparison is one as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Event(u128);
-
-impl Event {
-    /// `who` = a die, or a channel counted after the dies.
-    #[inline]
-    fn new(time: Time, who: u32, timer: u32) -> Self {
-        Self(u128::from(time) << 64 | u128::from(who) << 32 | u128::from(timer))
-    }
-    #[inline]
-    fn time(self) -> Time {
-        (self.0 >> 64) as Time
-    }
-    #[inline]
-    fn who(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-    #[inline]
-    fn timer(self) -> u32 {
-        self.0 as u32
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +113,9 @@ pub struct Nand {
     free_edge: u32,
     pub(crate) dies: Vec<Die>,
     channels: Vec<Channel>,
-    events: BinaryHeap<Reverse<Event>>,
+    /// When the array work of each die ends; then, when the transfer on each channel does, if somebody
+    /// has to be told.
+    timers: Timers,
     dirty: Vec<u32>,
     done: Vec<Done>,
     now: Time,
@@ -170,10 +147,10 @@ impl Nand {
             op: NONE,
             member: NONE,
             phase: Phase::Idle,
-            timer: 0,
             array_start: 0,
             array_end: 0,
             queue: [List { head: NONE, tail: NONE }; 4],
+            filled: 0,
             suspended: None,
             load: 0,
             dirty: false,
@@ -193,7 +170,7 @@ impl Nand {
             free: NONE,
             edges: Vec::new(),
             free_edge: NONE,
-            events: BinaryHeap::new(),
+            timers: Timers::new((g.dies() + g.channels) as usize),
             dirty: Vec::new(),
             done: Vec::new(),
             now: 0,
@@ -284,11 +261,19 @@ impl Nand {
         self.array.blocks[block.0 as usize].chain_head != NONE
     }
 
-    fn new_op(&mut self, ppn: Ppn, kind: Kind, cause: Cause, background: bool, transfer: u64) -> u32 {
+    fn new_op(
+        &mut self,
+        ppn: Ppn,
+        kind: Kind,
+        cause: Cause,
+        background: bool,
+        (transfer, array_ns): (u64, u64),
+    ) -> u32 {
         let plane = self.geometry().plane_of(self.geometry().block_of(ppn));
         let op = Op {
             started: 0,
             order: 0,
+            array_ns,
             ppn: ppn.0,
             transfer: u32::try_from(transfer).unwrap_or(u32::MAX),
             waits: 1, // released when the order is complete
@@ -365,8 +350,9 @@ impl Nand {
             !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
             "read of an erased or torn page"
         );
-        let transfer = self.transfer(sectors);
-        let op = self.new_op(ppn, Kind::Read, cause, background, transfer);
+        let kind = self.array.page_type(ppn);
+        let durations = (self.transfer(sectors), self.timing.read(kind));
+        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
         let block = self.geometry().block_of(ppn);
         self.hold(block, op);
         if let Some(program) = self.program_of(ppn) {
@@ -386,7 +372,6 @@ impl Nand {
                 self.array.note_change(Change::Page(ppn));
             }
         }
-        let kind = self.array.page_type(ppn);
         self.counters.reads[cause as usize][kind] += 1;
         self.release_wait(op);
         OpId(op)
@@ -406,13 +391,13 @@ impl Nand {
         after: &[OpId],
     ) -> OpId {
         self.array.program(ppn, oob);
-        let transfer = self.transfer_page;
-        let op = self.new_op(ppn, Kind::Program, cause, background, transfer);
+        let kind = self.array.page_type(ppn);
+        let durations = (self.transfer_page, self.timing.program(kind));
+        let op = self.new_op(ppn, Kind::Program, cause, background, durations);
         self.chain(op, ppn);
         for before in after {
             self.wait_for(op, before.0);
         }
-        let kind = self.array.page_type(ppn);
         self.counters.programs[cause as usize][kind] += 1;
         self.release_wait(op);
         OpId(op)
@@ -461,6 +446,7 @@ impl Nand {
         let plane = self.geometry().plane_of(self.geometry().block_of(to));
         let slot = &mut self.ops[op.0 as usize];
         (slot.ppn, slot.plane, slot.waits, slot.begun, slot.copyback) = (to.0, plane, 1, false, false);
+        slot.array_ns = self.timing.program(self.array.page_type(to));
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
         let die = self.geometry().die_of_plane(plane);
         self.dies[die as usize].load += 1;
@@ -513,7 +499,8 @@ impl Nand {
             block.0
         );
         let held = state.holds > 0;
-        let op = self.new_op(self.geometry().ppn(block, 0), Kind::Erase, Cause::Gc, background, 0);
+        let first = self.geometry().ppn(block, 0);
+        let op = self.new_op(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
         self.array.blocks[block.0 as usize].erase = op;
         self.counters.erases += 1;
         if !held {
@@ -539,7 +526,8 @@ impl Nand {
         let die_number = self.array.geometry.die_of_plane(slot.plane);
         let die = &mut self.dies[die_number as usize];
         let list = &mut die.queue[lane];
-        if list.head == NONE {
+        if die.filled & 1 << lane == 0 {
+            die.filled |= 1 << lane;
             list.head = op;
         } else {
             self.ops[list.tail as usize].next = op;
@@ -557,6 +545,7 @@ impl Nand {
         if !self.dirty.is_empty() {
             self.start_what_can();
         }
+        self.timers.tidy();
     }
 
     fn start_what_can(&mut self) {
@@ -570,23 +559,33 @@ impl Nand {
         }
     }
 
+    /// The lane whose oldest operation goes first, as the scheduler says.
+    #[inline]
     fn pick_lane(&self, die: &Die) -> Option<usize> {
-        let first = |lanes: &[usize]| {
-            let (mut best, mut before) = (None, u64::MAX);
-            for &lane in lanes {
-                let head = die.queue[lane].head;
-                if head != NONE && self.ops[head as usize].order < before {
-                    (best, before) = (Some(lane), self.ops[head as usize].order);
-                }
-            }
-            best
+        /// Lanes of reads, and of the host.
+        const READS: u8 = 0b0101;
+        const HOST: u8 = 0b0011;
+        let before = |first: u8| if die.filled & first != 0 { die.filled & first } else { die.filled };
+        let mut lanes = match self.timing.scheduler {
+            Scheduler::Fifo => die.filled,
+            Scheduler::ReadFirst => before(READS),
+            Scheduler::HostOverGc => before(HOST),
+            Scheduler::Priority => die.filled & die.filled.wrapping_neg(),
         };
-        match self.timing.scheduler {
-            Scheduler::Fifo => first(&[0, 1, 2, 3]),
-            Scheduler::ReadFirst => first(&[0, 2]).or_else(|| first(&[1, 3])),
-            Scheduler::HostOverGc => first(&[0, 1]).or_else(|| first(&[2, 3])),
-            Scheduler::Priority => (0..4).find(|&l| die.queue[l].head != NONE),
+        if lanes == 0 {
+            return None;
         }
+        let mut oldest = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            let order = |lane: usize| self.ops[die.queue[lane].head as usize].order;
+            if order(lane) < order(oldest) {
+                oldest = lane;
+            }
+            lanes &= lanes - 1;
+        }
+        Some(oldest)
     }
 
     fn dispatch(&mut self, die_number: u32) {
@@ -594,7 +593,7 @@ impl Nand {
         debug_assert!(die.op == NONE, "two operations on a die");
         let lane = if die.suspended.is_some() {
             // A suspended operation resumes as soon as no host read waits.
-            (die.queue[0].head != NONE).then_some(0)
+            (die.filled & 1 != 0).then_some(0)
         } else {
             self.pick_lane(die)
         };
@@ -608,10 +607,11 @@ impl Nand {
         };
         let die = &mut self.dies[die_number as usize];
         let op = die.queue[lane].head;
-        die.queue[lane].head = self.ops[op as usize].next;
+        let next = std::mem::replace(&mut self.ops[op as usize].next, NONE);
+        die.queue[lane].head = next;
+        die.filled &= !(u8::from(next == NONE) << lane);
         die.op = op;
         die.member = op;
-        self.ops[op as usize].next = NONE;
         self.begin(op);
         if self.timing.multi_plane {
             self.gather(die_number, lane);
@@ -668,6 +668,8 @@ impl Nand {
                 if list.tail == op {
                     list.tail = before;
                 }
+                let die = &mut self.dies[die_number as usize];
+                die.filled &= !(u8::from(die.queue[lane].head == NONE) << lane);
                 self.ops[op as usize].next = NONE;
                 self.ops[last as usize].group = op;
                 last = op;
@@ -698,18 +700,11 @@ impl Nand {
         if slot.copyback { 0 } else { u64::from(slot.transfer) }
     }
 
+    #[inline]
     fn array_time(&self, op: u32) -> u64 {
-        let one = |op: u32| {
-            let slot = &self.ops[op as usize];
-            match slot.kind {
-                Kind::Erase => self.timing.erase_ns,
-                Kind::Read => self.timing.read(self.array.page_type(Ppn(slot.ppn))),
-                Kind::Program => self.timing.program(self.array.page_type(Ppn(slot.ppn))),
-            }
-        };
-        let (mut longest, mut op) = (one(op), self.ops[op as usize].group);
+        let (mut longest, mut op) = (self.ops[op as usize].array_ns, self.ops[op as usize].group);
         while op != NONE {
-            longest = longest.max(one(op));
+            longest = longest.max(self.ops[op as usize].array_ns);
             op = self.ops[op as usize].group;
         }
         longest
@@ -724,8 +719,7 @@ impl Nand {
         die.phase = Phase::Array;
         (die.array_start, die.array_end) = (start, start + duration);
         die.busy_ns += duration;
-        die.timer = die.timer.wrapping_add(1);
-        self.events.push(Reverse(Event::new(die.array_end, die_number, die.timer)));
+        self.timers.set(die_number, die.array_end);
     }
 
     fn want_channel(&mut self, die_number: u32, duration: u64) {
@@ -736,7 +730,7 @@ impl Nand {
                 return self.grant(number, die_number, duration);
             }
             // Nobody had to be told when this transfer is over; now somebody has.
-            self.events.push(Reverse(Event::new(channel.free_at, self.dies.len() as u32 + number, 0)));
+            self.timers.set(self.dies.len() as u32 + number, channel.free_at);
         }
         channel.waiting.push_back((die_number, duration));
     }
@@ -760,13 +754,13 @@ impl Nand {
             self.start_array_at(die_number, free_at, self.array_time(op));
         }
         if waited_for || !at_once {
-            self.events.push(Reverse(Event::new(free_at, self.dies.len() as u32 + number, 0)));
+            self.timers.set(self.dies.len() as u32 + number, free_at);
         }
     }
 
     fn try_suspend(&mut self, die_number: u32) {
         let die = &self.dies[die_number as usize];
-        if die.phase != Phase::Array || die.suspended.is_some() || die.queue[0].head == NONE {
+        if die.phase != Phase::Array || die.suspended.is_some() || die.filled & 1 == 0 {
             return;
         }
         let allowed = match self.ops[die.op as usize].kind {
@@ -781,7 +775,7 @@ impl Nand {
             die.suspended = Some(Suspended { op: die.op, remaining });
             die.op = NONE;
             die.phase = Phase::Idle;
-            die.timer = die.timer.wrapping_add(1);
+            self.timers.clear(die_number);
             self.counters.suspensions += 1;
             self.dispatch(die_number);
         }
@@ -789,43 +783,40 @@ impl Nand {
 
     /// When the next thing happens, if anything is under way.
     #[inline]
-    pub fn next_event(&mut self) -> Option<Time> {
-        while let Some(Reverse(event)) = self.events.peek() {
-            if self.dies.get(event.who() as usize).is_some_and(|die| die.timer != event.timer()) {
-                self.events.pop();
-            } else {
-                return Some(event.time());
-            }
-        }
-        None
+    pub fn next_event(&self) -> Option<Time> {
+        let time = self.timers.next();
+        (time != Time::MAX).then_some(time)
     }
 
     /// Moves time forward to `to`, at which nothing may have been left undone before.
     pub fn advance(&mut self, to: Time) {
         debug_assert!(to >= self.now, "time runs forward");
-        debug_assert!(
-            self.events.peek().is_none_or(|e| e.0.time() >= to || self.dies.len() as u32 > e.0.who())
-        );
+        debug_assert!(self.timers.next() >= to, "something was to happen before");
         self.now = to;
     }
 
-    /// Carries out the next event and puts what came to its end into `done`, which must be empty.
-    /// [`Nand::settle`] afterwards.
-    pub fn step(&mut self, done: &mut Vec<Done>) {
-        if self.next_event().is_none() {
+    /// Carries out the next event, if there is one. What came to its end is in [`Nand::done`] until the
+    /// next step. [`Nand::settle`] afterwards.
+    #[inline]
+    pub fn step(&mut self) {
+        self.done.clear();
+        if self.timers.next() == Time::MAX {
             return;
         }
-        let Some(Reverse(event)) = self.events.pop() else { return };
-        self.now = event.time();
-        let who = event.who();
-        debug_assert!(done.is_empty() && self.done.is_empty());
-        std::mem::swap(done, &mut self.done);
-        if (who as usize) < self.dies.len() {
+        let (time, who) = self.timers.ring();
+        self.now = time;
+        let dies = self.dies.len() as u32;
+        if who < dies {
             self.array_done(who);
         } else {
-            self.transfer_done(who - self.dies.len() as u32);
+            self.transfer_done(who - dies);
         }
-        std::mem::swap(done, &mut self.done);
+    }
+
+    /// What the last step brought to its end, in order.
+    #[inline]
+    pub fn done(&self) -> &[Done] {
+        &self.done
     }
 
     fn transfer_done(&mut self, number: u32) {

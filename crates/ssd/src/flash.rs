@@ -108,6 +108,7 @@ pub struct Flash {
     pub(crate) first_epoch: u32,
     pub(crate) spp: u32,
     pub(crate) full: u64,
+    host_streams: usize,
     sectors_by_cause: [u64; Cause::COUNT],
     /// Planes whose free blocks changed: garbage collection looks at them.
     pub(crate) gc_look: Vec<u32>,
@@ -157,6 +158,7 @@ impl Flash {
             first_epoch: 0,
             spp: g.sectors_per_page(),
             full: g.full_mask(),
+            host_streams: config.scheme.streams.host_streams(&config.streams) as usize,
             sectors_by_cause: [0; Cause::COUNT],
             gc_look: Vec::new(),
             read_only: false,
@@ -405,8 +407,10 @@ impl Flash {
     /// If the plane has no page for it: callers look at [`Flash::room`] first.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, role, class, kind, extents, cause, owner } = page;
-        let mut sectors = 0;
-        extents.each(self.spp, |e| sectors += u32::from(e.sectors));
+        let sectors = match extents {
+            Extents::Home { len, .. } => u32::from(len),
+            Extents::List(list) => list.iter().map(|e| u32::from(e.sectors)).sum(),
+        };
         let (ppn, plane, role) = self.take_page(plane, role, class, extents);
         let background = self.streams.may_use_reserve(role) && !self.urgent(plane);
         let oob = Oob { kind, stream: class.label(role), extents };
@@ -472,7 +476,7 @@ impl Flash {
 
     /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
     pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
-        let last = self.config.scheme.streams.host_streams(&self.config.streams) as usize + 1;
+        let last = self.host_streams + 1;
         if self.stats.streams.len() <= last {
             self.stats.streams.resize(last + 1, StreamCount::default());
         }

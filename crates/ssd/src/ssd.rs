@@ -156,7 +156,6 @@ pub struct Ssd {
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of an epoch.
     flushes: VecDeque<(u32, u32)>,
-    events: Vec<Done>,
     reads: SmallVec<[(nandle_nand::Ppn, OpId); 4]>,
     /// Contents of the pages of a write that waited in the buffer in part.
     pages: [Vec<u8>; 2],
@@ -179,8 +178,9 @@ pub struct Ssd {
 #[derive(Clone, Copy)]
 struct Piece {
     lpn: u32,
-    /// Sectors of the request.
+    /// Sectors of the request, and how many.
     mask: u64,
+    len: u64,
     load: Option<OpId>,
     /// Where they begin in the request's data.
     from: usize,
@@ -191,8 +191,8 @@ struct Piece {
 
 impl Piece {
     #[inline]
-    fn new((lpn, mask): (u32, u64)) -> Self {
-        Self { lpn, mask, load: None, from: 0, union: mask, release: 0 }
+    fn new((lpn, mask, len): (u32, u64, u64)) -> Self {
+        Self { lpn, mask, len, load: None, from: 0, union: mask, release: 0 }
     }
     /// `page` = the page's contents, for what waited in the buffer; else they are in `data`.
     #[inline]
@@ -200,7 +200,7 @@ impl Piece {
         let contents = if self.release > 0 {
             Contents { bytes: page, first: 0 }
         } else {
-            let bytes = &data[self.from..self.from + self.mask.count_ones() as usize * unit];
+            let bytes = &data[self.from..self.from + self.len as usize * unit];
             Contents { bytes, first: self.mask.trailing_zeros() }
         };
         let &Self { lpn, union: mask, release, load, .. } = self;
@@ -314,7 +314,6 @@ impl Ssd {
             queue: VecDeque::new(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
-            events: Vec::new(),
             reads: SmallVec::new(),
             pages: [const { Vec::new() }; 2],
             outstanding: 0,
@@ -584,12 +583,12 @@ impl Ssd {
         }
     }
 
-    /// The part of a request that falls in the page of its sector `cursor`: page, mask.
+    /// The part of a request that falls in the page of its sector `cursor`: page, mask, sectors.
     #[inline]
-    fn part(&self, lsn: u64, sectors: u64, cursor: u64) -> (u32, u64) {
+    fn part(&self, lsn: u64, sectors: u64, cursor: u64) -> (u32, u64, u64) {
         let (lpn, start) = self.flash.split(lsn + cursor);
         let len = (u64::from(self.flash.spp) - start).min(sectors - cursor);
-        (lpn, run_mask(start as u32, len as u32))
+        (lpn, run_mask(start as u32, len as u32), len)
     }
 
     // ---- reads ------------------------------------------------------------------------------
@@ -601,8 +600,8 @@ impl Ssd {
         let mut data = Vec::new();
         let mut flashed = false;
         while cursor < sectors {
-            let (lpn, mask) = self.part(lsn, sectors, cursor);
-            cursor += u64::from(mask.count_ones());
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             let rest = mask & !buffered;
             let before = reads.len();
@@ -648,8 +647,8 @@ impl Ssd {
         let (mut data, mut gone) = (Vec::new(), Vec::new());
         let mut cursor = 0;
         while cursor < sectors {
-            let (lpn, mask) = self.part(lsn, sectors, cursor);
-            cursor += u64::from(mask.count_ones());
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             self.collect_data(lpn, mask, buffered, &mut data);
             let base = u64::from(lpn) * u64::from(self.flash.spp);
@@ -772,15 +771,20 @@ impl Ssd {
         (full, alone): (bool, bool),
         mut one: impl FnMut(u32, Role, PageClass) -> bool,
     ) -> bool {
-        let reach = self.mapping.reach();
-        let last = (lpn + reach).min(self.flash.layout.logical_pages - 1);
         // A whole page may be written as parts of pages.
         let parts_too = full && self.mapping.mixes_classes();
-        (lpn.saturating_sub(reach)..=last).all(|near| {
+        let mut page = |near| {
             let role = self.flash.host_role(near, stream);
             one(near, role, PageClass { full, alone })
                 && (!parts_too || one(near, role, PageClass { full: false, alone }))
-        })
+        };
+        match self.mapping.reach() {
+            0 => page(lpn),
+            reach => {
+                let last = (lpn + reach).min(self.flash.layout.logical_pages - 1);
+                (lpn.saturating_sub(reach)..=last).all(page)
+            }
+        }
     }
 
     /// Whether the flash takes `parts` writes of `lpn` now.
@@ -805,71 +809,79 @@ impl Ssd {
 
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
-        let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot as usize];
+        let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
         let spp = u64::from(self.flash.spp);
         let alone = self.flash.split(lsn).1 + sectors <= spp;
-        let loads = matches!(self.flash.map, MapCache::OnDemand(_));
-        let unit = self.unit();
-        while cursor < sectors {
+        loop {
+            let cursor = self.requests[slot as usize].cursor;
+            if cursor == sectors {
+                return None;
+            }
+            let first = Piece::new(self.part(lsn, sectors, cursor));
             // A run no larger than a page that straddles a border is placed as one.
             let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
-            let first = Piece::new(self.part(lsn, sectors, cursor));
-            let mut pieces = [first; 2];
-            if straddles {
-                let second = cursor + u64::from(first.mask.count_ones());
-                pieces[1] = Piece::new(self.part(lsn, sectors, second));
-            }
-            let pieces = &mut pieces[..1 + usize::from(straddles)];
-            if !self.pieces_fit(pieces, stream, alone) {
-                return Some(Blocked::Flash);
-            }
-            for piece in pieces.iter_mut() {
-                piece.load = self.flash.look_up(piece.lpn, piece.mask);
-            }
-            // Translation pages that had to go may have taken the room.
-            if loads && !self.pieces_fit(pieces, stream, alone) {
-                return Some(Blocked::Flash);
-            }
-            for (n, piece) in pieces.iter_mut().enumerate() {
-                self.count_part(piece.lpn, piece.mask);
-                piece.from = cursor as usize * unit;
-                cursor += u64::from(piece.mask.count_ones());
-                if let Some(buffer) = &mut self.buffer
-                    && let Some(entry) = buffer.slot(piece.lpn)
-                {
-                    let bytes = &self.requests[slot as usize].data[piece.from..cursor as usize * unit];
-                    let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
-                    buffer.merge_contents(entry, piece.mask, contents);
-                    self.pages[n].clear();
-                    self.pages[n].extend_from_slice(buffer.contents(entry));
-                    let entry = buffer.take(entry);
-                    (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
-                }
-            }
-            let data = &self.requests[slot as usize].data;
-            let first = pieces[0].part(data, &self.pages[0], unit);
-            let second = pieces.get(1).map(|piece| piece.part(data, &self.pages[1], unit));
-            let (one, two);
-            let parts: &[Part<'_>] = if let Some(second) = second {
-                two = [first, second];
-                &two
+            let blocked = if straddles {
+                let second = Piece::new(self.part(lsn, sectors, cursor + first.len));
+                self.write_pieces(slot, [first, second], alone)
             } else {
-                one = [first];
-                &one
+                self.write_pieces(slot, [first], alone)
             };
-            let write = Write { parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
-            let programs = self.mapping.place(&mut self.flash, &write);
-            let request = &mut self.requests[slot as usize];
-            request.remaining += programs;
-            request.cursor = cursor;
+            if blocked.is_some() {
+                return blocked;
+            }
         }
+    }
+
+    /// Places the next pieces of a request together.
+    #[inline]
+    fn write_pieces<const N: usize>(
+        &mut self,
+        slot: u32,
+        mut pieces: [Piece; N],
+        alone: bool,
+    ) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot as usize];
+        let unit = self.unit();
+        if !self.pieces_fit(&pieces, stream, alone) {
+            return Some(Blocked::Flash);
+        }
+        for piece in &mut pieces {
+            piece.load = self.flash.look_up(piece.lpn, piece.mask);
+        }
+        // Translation pages that had to go may have taken the room.
+        if matches!(self.flash.map, MapCache::OnDemand(_)) && !self.pieces_fit(&pieces, stream, alone) {
+            return Some(Blocked::Flash);
+        }
+        for (n, piece) in pieces.iter_mut().enumerate() {
+            self.count_part(piece.lpn, piece.mask);
+            piece.from = cursor as usize * unit;
+            cursor += piece.len;
+            if let Some(buffer) = &mut self.buffer
+                && let Some(entry) = buffer.slot(piece.lpn)
+            {
+                let bytes = &self.requests[slot as usize].data[piece.from..cursor as usize * unit];
+                let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
+                buffer.merge_contents(entry, piece.mask, contents);
+                self.pages[n].clear();
+                self.pages[n].extend_from_slice(buffer.contents(entry));
+                let entry = buffer.take(entry);
+                (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
+            }
+        }
+        let data = &self.requests[slot as usize].data;
+        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, &self.pages[n], unit));
+        let write = Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
+        let programs = self.mapping.place(&mut self.flash, &write);
+        let request = &mut self.requests[slot as usize];
+        request.remaining += programs;
+        request.cursor = cursor;
         None
     }
 
     /// Whether the pieces of a write, placed together, find room now; if not, it is called for.
     #[inline]
-    fn pieces_fit(&mut self, pieces: &[Piece], stream: u16, alone: bool) -> bool {
-        let (full, count) = (self.flash.full_mask(), pieces.len() as u32);
+    fn pieces_fit<const N: usize>(&mut self, pieces: &[Piece; N], stream: u16, alone: bool) -> bool {
+        let (full, count) = (self.flash.full_mask(), N as u32);
         let fit = pieces.iter().all(|p| self.has_room(p.lpn, stream, p.mask == full, alone, count));
         if !fit {
             pieces.iter().for_each(|p| self.call_for(p.lpn, stream, p.mask == full, alone, count));
@@ -885,8 +897,8 @@ impl Ssd {
         let Some(buffer) = &self.buffer else { return };
         let (mut cursor, mut short) = (0, 0);
         while cursor < sectors {
-            let (lpn, mask) = self.part(lsn, sectors, cursor);
-            cursor += u64::from(mask.count_ones());
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
             short += u64::from((mask & !buffer.mask(lpn)).count_ones());
         }
         self.requests[slot as usize].short = short;
@@ -903,7 +915,7 @@ impl Ssd {
         let Request { lsn, sectors, stream, number, .. } = self.requests[slot as usize];
         while self.requests[slot as usize].cursor < sectors {
             let cursor = self.requests[slot as usize].cursor;
-            let (lpn, mask) = self.part(lsn, sectors, cursor);
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             loop {
                 let buffer = self.buffer.as_ref().expect("buffered");
                 let missing = buffer.missing(lpn, mask);
@@ -929,10 +941,10 @@ impl Ssd {
             self.flash.stats.buffer_misses += u64::from(!hit);
             let request = &mut self.requests[slot as usize];
             let from = cursor as usize * unit;
-            let bytes = &request.data[from..from + mask.count_ones() as usize * unit];
+            let bytes = &request.data[from..from + len as usize * unit];
             let new = u64::from((mask & !buffer.mask(lpn)).count_ones()).min(request.short);
             buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
-            request.cursor += u64::from(mask.count_ones());
+            request.cursor += len;
             request.short -= new;
             self.short -= new;
         }
@@ -1154,18 +1166,17 @@ impl Ssd {
             if flash > to {
                 break;
             }
-            let mut events = std::mem::take(&mut self.events);
-            self.flash.nand.step(&mut events);
-            if events.is_empty() {
+            self.flash.nand.step();
+            let ended = self.flash.nand.done().len();
+            if ended == 0 {
                 // A phase of an operation ended, no more.
-                self.events = events;
                 self.flash.nand.settle();
                 continue;
             }
-            for event in events.drain(..) {
-                self.operation_done(&event);
+            for n in 0..ended {
+                let done = self.flash.nand.done()[n];
+                self.operation_done(&done);
             }
-            self.events = events;
             if std::mem::take(&mut self.flash.progress) && !self.queue.is_empty() {
                 self.pump();
             }

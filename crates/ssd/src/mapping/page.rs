@@ -47,7 +47,9 @@ pub(crate) fn place_beside(
     let (role, class) = (flash.host_role(lpn, write.stream), PageClass { full, alone: write.alone });
     let plane = flash.choose_plane(lpn, role, class).expect("room was checked");
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
-    let extents = if let Some((start, len)) = only_run(mask | keep) {
+    let extents = if full {
+        Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 }
+    } else if let Some((start, len)) = only_run(mask | keep) {
         Extents::Home { lpn, start: start as u8, len: len as u8 }
     } else {
         let base = u64::from(lpn) * u64::from(flash.sectors_per_page());
