@@ -45,8 +45,9 @@ fn text(found: &Check) -> String {
         count(file.pages_torn),
         count(file.pages_damaged)
     );
-    if let Some(r) = &found.recovery {
-        let checkpoint = match r.pages_since_checkpoint {
+    if let Some(recovery) = &found.recovery {
+        let r = &recovery.report;
+        let checkpoint = match recovery.pages_since_checkpoint {
             Some(pages) => format!(
                 "{} checkpoint, its last page {} pages ago",
                 if r.from_checkpoint { "from a" } else { "without a whole" },

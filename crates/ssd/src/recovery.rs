@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandle_nand::{Array, Block, BlockCondition, Extents, PageUse, Ppn, Silicon, Time};
+use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::allocation::Role;
@@ -27,7 +28,7 @@ use crate::log::{ObjectRecord, Record, read_page};
 use crate::map_cache::MapCache;
 
 /// What a recovery read, and how long that takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecoveryReport {
     /// A complete checkpoint was found: not everything had to be scanned.
     pub from_checkpoint: bool,

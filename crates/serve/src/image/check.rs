@@ -89,24 +89,11 @@ pub struct Contents {
 /// What recovery would do.
 #[derive(Debug, Serialize)]
 pub struct Recovery {
-    /// A complete checkpoint was found.
-    pub from_checkpoint: bool,
     /// Pages programmed since the newest checkpoint page; none without one.
     pub pages_since_checkpoint: Option<u64>,
-    /// Blocks whose pages are all scanned.
-    pub blocks_scanned: u64,
-    /// Out-of-band areas read.
-    pub oob_reads: u64,
-    /// Pages of checkpoints read.
-    pub checkpoint_reads: u64,
-    /// Pages of the log read.
-    pub log_reads: u64,
-    /// Translation pages read.
-    pub map_reads: u64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Time by the model, in nanoseconds.
-    pub time_ns: u64,
+    /// What it would read, and how long that would take.
+    #[serde(flatten)]
+    pub report: RecoveryReport,
 }
 
 /// The drive as recovery finds it.
@@ -407,27 +394,9 @@ fn look_at_drive(drive: &Drive, silicon: Silicon, seed: u64, check: &mut Check) 
         pages.filter(|&ppn| array.page_use(ppn) == PageUse::Checkpoint).map(|ppn| array.seq(ppn)).max();
     let next = array.next_seq();
     let ssd = Ssd::power_on(&drive.config, silicon, seed).map_err(|e| Error::input(e.to_string()))?;
-    let RecoveryReport {
-        from_checkpoint,
-        blocks_scanned,
-        oob_reads,
-        checkpoint_reads,
-        log_reads,
-        map_reads,
-        erases,
-        time_ns,
-        ..
-    } = ssd.recovery().cloned().unwrap_or_default();
     check.recovery = Some(Recovery {
-        from_checkpoint,
         pages_since_checkpoint: newest.map(|seq| next.saturating_sub(seq + 1)),
-        blocks_scanned,
-        oob_reads,
-        checkpoint_reads,
-        log_reads,
-        map_reads,
-        erases,
-        time_ns,
+        report: ssd.recovery().cloned().unwrap_or_default(),
     });
     let inspection: Inspection = ssd.inspect();
     for finding in &inspection.findings {
