@@ -343,6 +343,9 @@ impl Blocks {
         self.live[word] |= bit;
         let block = self.geometry.block_of(ppn);
         self.info[block.0 as usize].valid += 1;
+        if let Some(extra) = &mut self.extra {
+            extra.born(self.geometry.plane_of(block));
+        }
         debug_assert!(matches!(self.state(block), State::Open));
     }
 
@@ -358,7 +361,7 @@ impl Blocks {
             self.unlink(block);
         }
         if let Some(extra) = &mut self.extra {
-            extra.unmark(self.geometry.plane_of(block), (word, bit));
+            extra.died(self.geometry.plane_of(block), (word, bit));
         }
         let info = &mut self.info[block.0 as usize];
         info.valid -= 1;
@@ -435,11 +438,21 @@ impl Blocks {
     pub fn is_extra(&self, ppn: Ppn) -> bool {
         self.extra.as_ref().is_some_and(|extra| extra.is_marked(self.bit(ppn)))
     }
-    pub(crate) fn mark_extra(&mut self, ppn: Ppn) {
+    /// Live pages of `plane`; known where extra pages are tracked.
+    #[inline]
+    pub(crate) fn live(&self, plane: u32) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.live(plane))
+    }
+    /// Extra pages that hold data of several logical pages.
+    #[inline]
+    pub(crate) fn shared_total(&self) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.shared_total())
+    }
+    pub(crate) fn mark_extra(&mut self, ppn: Ppn, shared: bool) {
         debug_assert!(self.is_live(ppn));
         let (at, plane) = (self.bit(ppn), self.geometry.plane_of(self.geometry.block_of(ppn)));
         if let Some(extra) = &mut self.extra {
-            extra.mark(plane, ppn, at);
+            extra.mark(plane, ppn, at, shared);
         }
     }
     pub(crate) fn clear_extra(&mut self, ppn: Ppn) {
@@ -502,13 +515,16 @@ impl Blocks {
             let (plane, apart) =
                 (&self.planes[number], &self.planes[number + self.geometry.planes() as usize]);
             let mut counts = [0_u32; 6];
+            let mut live = 0;
             for block in self.geometry.blocks_of(number as u32) {
                 let bits: u32 = (0..self.words_per_block)
                     .map(|w| self.live[block.0 as usize * self.words_per_block + w].count_ones())
                     .sum();
                 assert_eq!(bits, self.valid(block), "live bits of block {block:?}");
+                live += bits;
                 counts[self.state(block) as usize] += 1;
             }
+            assert!(!self.tracks_extra() || live == self.live(number as u32), "live pages of a plane");
             assert_eq!(counts[State::Free as usize], plane.free.len() as u32);
             assert_eq!(counts[State::Closed as usize], (plane.closed.len() + apart.closed.len()) as u32);
             assert_eq!(counts[State::Bad as usize], self.geometry.blocks_per_plane - plane.good);

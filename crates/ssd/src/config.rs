@@ -312,6 +312,8 @@ pub struct Layout {
     pub checkpoint_pages: u32,
     /// Blocks of a plane that versions of logical pages may take at the least.
     pub version_blocks: u32,
+    /// Blocks of a plane that all logical pages and what the drive stores for itself fill.
+    pub data_blocks: u32,
     /// Least good blocks of a plane with which all logical pages and the reserve fit.
     pub least_blocks: u32,
 }
@@ -496,8 +498,8 @@ impl DeviceConfig {
         let system_pages =
             u64::from(map_pages) + u64::from(log_pages) + u64::from(checkpoint_pages) + u64::from(g.planes());
         let data_pages = |logical: u64| (logical + system_pages).div_ceil(u64::from(g.planes()));
-        let least_blocks =
-            data_pages(u64::from(logical_pages)).div_ceil(u64::from(g.pages_per_block)) as u32 + overhead;
+        let data_blocks = data_pages(u64::from(logical_pages)).div_ceil(u64::from(g.pages_per_block)) as u32;
+        let least_blocks = data_blocks + overhead;
         if least_blocks + factory_bad > per_plane {
             let room = u64::from(per_plane.saturating_sub(overhead + factory_bad))
                 * u64::from(g.pages_per_block)
@@ -554,6 +556,7 @@ impl DeviceConfig {
             map_pages,
             checkpoint_pages,
             version_blocks,
+            data_blocks,
             least_blocks,
         })
     }

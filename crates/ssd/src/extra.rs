@@ -2,13 +2,13 @@
 //!
 //! Page mapping holds at most one page per logical page, and over-provisioning is checked against
 //! that. A scheme that keeps more marks every such page as *extra* when it is written; the mark
-//! goes when the page dies. Live pages of a plane are thus at most its logical pages and its extra
-//! pages, so a bound on the latter keeps garbage collection going on a full device. The queue
-//! remembers in which order the marks were set.
+//! goes when the page dies. What a plane has beyond its reserves and the pages that are not extra is
+//! unused; a bound on extra pages within that keeps garbage collection going on a full device. The
+//! queue remembers in which order the marks were set.
 
 use std::collections::VecDeque;
 
-use nandle_nand::{Extents, Ppn};
+use nandle_nand::{Extent, Extents, Ppn};
 
 use crate::flash::Flash;
 use crate::striping::Striping;
@@ -20,7 +20,12 @@ pub(crate) struct Extra {
     marks: Vec<u64>,
     count: Vec<u32>,
     total: u32,
-    /// May hold pages whose mark is gone.
+    /// Of the marked pages, those that hold data of several logical pages, and how many.
+    shared: Vec<u64>,
+    shared_total: u32,
+    /// All live pages of each plane.
+    live: Vec<u32>,
+    /// Of each plane, in the order of marking; may hold pages whose mark is gone.
     queues: Vec<VecDeque<(Ppn, u32, u64)>>,
 }
 
@@ -30,6 +35,9 @@ impl Extra {
             marks: vec![0; words],
             count: vec![0; planes as usize],
             total: 0,
+            shared: vec![0; words],
+            shared_total: 0,
+            live: vec![0; planes as usize],
             queues: vec![VecDeque::new(); planes as usize],
         }
     }
@@ -39,12 +47,32 @@ impl Extra {
     pub fn total(&self) -> u32 {
         self.total
     }
+    pub fn shared_total(&self) -> u32 {
+        self.shared_total
+    }
+    pub fn live(&self, plane: u32) -> u32 {
+        self.live[plane as usize]
+    }
+    #[inline]
+    pub fn born(&mut self, plane: u32) {
+        self.live[plane as usize] += 1;
+    }
+    #[inline]
+    pub fn died(&mut self, plane: u32, at: (usize, u64)) {
+        self.live[plane as usize] -= 1;
+        self.unmark(plane, at);
+    }
     pub fn is_marked(&self, (word, bit): (usize, u64)) -> bool {
         self.marks[word] & bit != 0
     }
-    pub fn mark(&mut self, plane: u32, ppn: Ppn, (word, bit): (usize, u64)) {
+    /// `shared`: the page holds data of several logical pages.
+    pub fn mark(&mut self, plane: u32, ppn: Ppn, (word, bit): (usize, u64), shared: bool) {
         debug_assert!(self.marks[word] & bit == 0, "marked twice");
         self.marks[word] |= bit;
+        if shared {
+            self.shared[word] |= bit;
+            self.shared_total += 1;
+        }
         self.count[plane as usize] += 1;
         self.total += 1;
         let queue = &mut self.queues[plane as usize];
@@ -59,6 +87,8 @@ impl Extra {
             self.marks[word] &= !bit;
             self.count[plane as usize] -= 1;
             self.total -= 1;
+            self.shared_total -= u32::from(self.shared[word] & bit != 0);
+            self.shared[word] &= !bit;
         }
     }
     /// The page of `plane` that was marked first.
@@ -101,7 +131,12 @@ impl Flash {
 
     /// `ppn` is more than page mapping would keep.
     pub(crate) fn mark_extra(&mut self, ppn: Ppn) {
-        self.blocks.mark_extra(ppn);
+        let page = |e: &Extent| e.lsn / u64::from(self.spp);
+        let shared = match self.nand.array().oob(ppn).extents {
+            Extents::Home { .. } => false,
+            Extents::List(list) => list.iter().any(|e| page(e) != page(&list[0])),
+        };
+        self.blocks.mark_extra(ppn, shared);
         let total = u64::from(self.blocks.extra_total());
         self.stats.multi_version.max_extra_pages = self.stats.multi_version.max_extra_pages.max(total);
     }
@@ -129,10 +164,24 @@ impl Flash {
         }
     }
 
-    /// Pages of `plane` that no logical page and no reserve lays claim to.
-    pub(crate) fn spare_pages(&self, plane: u32) -> u32 {
+    /// Pages of `plane` that collection can fill and that hold no logical page of their own: those that
+    /// are spare, and those that the host has not written (WAFLASH, section III-B: "not in use or spare").
+    pub(crate) fn unused_pages(&self, plane: u32) -> u32 {
         let (good, layout) = (self.blocks.good(plane), &self.layout);
-        (good + layout.version_blocks).saturating_sub(layout.least_blocks) * self.geometry().pages_per_block
+        let reserves = layout.least_blocks - layout.data_blocks - layout.version_blocks;
+        let room = good.saturating_sub(reserves) * self.geometry().pages_per_block;
+        room.saturating_sub(self.own_pages(plane))
+    }
+
+    /// Logical pages of `plane` that the host has not written.
+    pub(crate) fn unwritten_pages(&self, plane: u32) -> u32 {
+        let data = self.layout.data_blocks * self.geometry().pages_per_block;
+        data.saturating_sub(self.own_pages(plane))
+    }
+
+    /// Live pages of `plane` that are neither extra nor areas (an area about to be written counts already).
+    fn own_pages(&self, plane: u32) -> u32 {
+        self.blocks.live(plane).saturating_sub(self.blocks.extra(plane) + self.areas_in(plane))
     }
 
     /// At power-on: of each logical page the oldest page of its own stays unmarked, all its others

@@ -512,14 +512,17 @@ impl Flash {
         let Table::Across(areas) = &self.table else { return false };
         let ppb = self.geometry().pages_per_block;
         let spare = |plane| self.blocks.good(plane).saturating_sub(self.layout.least_blocks) * ppb / 2;
+        // Versions lie in what the host has not written first.
+        let versions = |plane| self.blocks.extra(plane).saturating_sub(self.unwritten_pages(plane));
         (!areas.free.is_empty() || areas.amt.len() < MOST)
             && match &self.striping {
                 Striping::Static(order) => {
                     let plane = order.plane(first);
-                    areas.in_plane[plane as usize] + self.blocks.extra(plane) < spare(plane)
+                    areas.in_plane[plane as usize] + versions(plane) < spare(plane)
                 }
                 Striping::Dynamic(_) => {
-                    areas.live() + self.blocks.extra_total() < (0..self.geometry().planes()).map(spare).sum()
+                    let planes = 0..self.geometry().planes();
+                    areas.live() + planes.clone().map(versions).sum::<u32>() < planes.map(spare).sum()
                 }
             }
     }

@@ -156,6 +156,7 @@ impl Mapping {
     }
 
     /// Programs that placing one part may take, in one plane.
+    #[inline]
     pub(crate) fn pages_per_part(&self) -> u32 {
         match self {
             Self::Page | Self::Mrsm | Self::MultiVersion(_) => 1,
@@ -165,6 +166,7 @@ impl Mapping {
     }
 
     /// How many logical pages away from a part placing it may program.
+    #[inline]
     pub(crate) fn reach(&self) -> u32 {
         match self {
             Self::Page | Self::Mrsm | Self::MultiVersion(_) => 0,
@@ -187,12 +189,16 @@ impl Mapping {
     /// sure of room for [`Mapping::pages_per_part`] pages per part.
     #[inline]
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
-        match self {
+        let programs = match self {
             Self::Page => page::place(flash, write),
             Self::Across { shrink, inner } => across::place(flash, write, *shrink, inner),
             Self::Mrsm => mrsm::place(flash, write),
             Self::MultiVersion(scheme) => scheme.place(flash, write),
+        };
+        if let Some(scheme) = self.versions_mut() {
+            scheme.placed(flash, write);
         }
+        programs
     }
 
     /// Moves a live page of a victim; returns how many programs with [`Cause::Gc`] that took.

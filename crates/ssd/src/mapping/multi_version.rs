@@ -10,13 +10,18 @@
 //! | small partial pages in one batch | one physical page for all of them: [`compaction`] |
 //!
 //! An entry of the map is 32 bits: the physical page number and, in the bits that leaves (PT/F), where
-//! the next version is: its distance (`pointer = "direct"`), or a place in a table of page numbers
-//! (`"indirect"`). Which sectors a version holds is in its out-of-band area. Versions are merged
+//! the next version is. Where static striping says in which plane a logical page lies, its entry need
+//! only say where in the plane: if two such numbers fit, the entry says both (`"indirect"`, the default).
+//! Otherwise PT/F is a place in a table of page numbers (`"indirect"`), or a distance (`"direct"`). Compacted
+//! pages lie in the plane of one of their logical pages, so each takes a place in the table. Which sectors a
+//! version holds is in its out-of-band area. Versions are merged
 //! 1. by garbage collection, when it meets a page of a logical page that has several;
 //! 2. after `idle_merge_after_ns` without any work, oldest first;
-//! 3. under pressure: extra pages are bounded by `version_budget`, a share of the spare pages, and by
-//!    the table. From three quarters of a bound on, a write looks for an idle chip with an old version
-//!    to merge; at the bound partial updates are read, modified and written until there is room again.
+//! 3. under pressure: extra pages are bounded by `version_budget`, a share of the pages that hold nothing
+//!    else (spare, or not written by the host), and by the table. From three quarters of a bound on, a write
+//!    looks for an idle chip with an old version to merge; at the bound partial updates are read, modified
+//!    and written until there is room again. When the host writes what it never wrote, the oldest versions
+//!    are merged to make room for it.
 //!
 //! The paper's merges (section III-B) are the first two. Without a bound a full device comes to a
 //! halt. Decided here beside it:
@@ -41,6 +46,7 @@ use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, ENTRY_BYTES};
 use crate::flash::{Flash, Owner, PLAIN, Page, Reads};
 use crate::fragments::{Fragment, FragmentList, runs};
+use crate::streams::StreamsKind;
 
 crate::catalog! {
     /// How an entry points to the next version.
@@ -60,9 +66,10 @@ pub struct MultiVersionConfig {
     pub max_versions: u32,
     /// How a mapping entry points to the next version.
     pub pointer: PointerKind,
-    /// Share of the spare pages (beyond logical pages and reserves) that versions may take (0 to 1).
+    /// Share of the pages that hold no logical page of their own and are no reserve (spare, or not
+    /// written by the host) that versions may take (0 to 1).
     pub version_budget: f64,
-    /// Size of the table of `pointer = "indirect"` in shares of the mapping table (0 to 1).
+    /// Size of the table of page numbers with `pointer = "indirect"`, in shares of the mapping table (0 to 1).
     pub table_share: f64,
     /// Nanoseconds without any work after which versions are merged; 0 = never.
     pub idle_merge_after_ns: u64,
@@ -110,6 +117,8 @@ pub struct MultiVersion {
 #[derive(Clone, Debug)]
 struct Pointers {
     direct: bool,
+    /// An entry has room for two page numbers of the plane.
+    both: bool,
     /// Bits beside the physical page number.
     bits: u32,
     slot_bytes: u32,
@@ -118,16 +127,27 @@ struct Pointers {
 }
 
 impl Pointers {
-    fn new(settings: &MultiVersionConfig, g: &Geometry, logical_pages: u32) -> Self {
+    /// `in_place`: all pages of a logical page that are not compacted lie in one plane.
+    fn new(settings: &MultiVersionConfig, g: &Geometry, logical_pages: u32, in_place: bool) -> Self {
         let number_bits = 64 - (g.pages() - 1).leading_zeros().min(63);
         let slot_bytes = number_bits.div_ceil(8);
         let bytes = settings.table_share * f64::from(logical_pages) * f64::from(ENTRY_BYTES);
+        let slots = (bytes / f64::from(slot_bytes)) as u32;
+        // Half an entry is a page of the plane, a place in the table, or nothing.
+        let codes = (1_u32 << (4 * ENTRY_BYTES)).saturating_sub(g.blocks_per_plane * g.pages_per_block + 1);
+        let both = in_place && settings.max_versions == 2 && codes > 0;
         Self {
             direct: settings.pointer == PointerKind::Direct,
+            both,
             bits: (8 * ENTRY_BYTES).saturating_sub(number_bits),
             slot_bytes,
-            slots: (bytes / f64::from(slot_bytes)) as u32,
+            slots: if both { slots.min(codes) } else { slots },
         }
+    }
+
+    /// Whether a version that is not compacted needs no place in the table.
+    fn in_entry(&self) -> bool {
+        self.direct || self.both
     }
 
     /// Whether an entry can say how far `to` is from `from`.
@@ -151,7 +171,12 @@ impl MultiVersion {
             settings: scheme.multi_version,
             versions,
             packing,
-            pointers: Pointers::new(&scheme.multi_version, &config.geometry, logical_pages),
+            pointers: Pointers::new(
+                &scheme.multi_version,
+                &config.geometry,
+                logical_pages,
+                scheme.striping != "dynamic" && scheme.streams != StreamsKind::FlashAlloc,
+            ),
             turn: 0,
         }
     }
@@ -164,22 +189,38 @@ impl MultiVersion {
 
     /// Extra pages that `plane` may hold.
     fn budget(&self, flash: &Flash, plane: u32) -> u32 {
-        (f64::from(flash.spare_pages(plane)) * self.settings.version_budget) as u32
+        (f64::from(flash.unused_pages(plane)) * self.settings.version_budget) as u32
     }
 
-    /// Whether `share` quarters of a bound are used up.
+    /// Whether `quarters` of the room that `plane` has for extra pages are used up.
     fn reached(&self, flash: &Flash, plane: u32, quarters: u32) -> bool {
-        let used = |count: u32, bound: u32| u64::from(count) * 4 >= u64::from(bound) * u64::from(quarters);
-        used(flash.blocks.extra(plane) + flash.areas_in(plane), self.budget(flash, plane))
-            || (!self.pointers.direct && used(flash.blocks.extra_total(), self.pointers.slots))
+        let count = flash.blocks.extra(plane) + flash.areas_in(plane);
+        u64::from(count) * 4 >= u64::from(self.budget(flash, plane)) * u64::from(quarters)
     }
 
-    /// Whether `plane` takes another extra page.
+    /// Places of the table in use.
+    fn places(&self, flash: &Flash) -> u32 {
+        if self.pointers.both { flash.blocks.shared_total() } else { flash.blocks.extra_total() }
+    }
+
+    /// Whether `quarters` of the table are in use.
+    fn table_reached(&self, flash: &Flash, quarters: u32) -> bool {
+        let places = u64::from(self.places(flash));
+        !self.pointers.direct && places * 4 >= u64::from(self.pointers.slots) * u64::from(quarters)
+    }
+
+    /// Whether `plane`, or any plane, takes another version.
     fn has_budget(&self, flash: &Flash, plane: Option<u32>) -> bool {
-        match plane {
-            Some(plane) => !self.reached(flash, plane, 4),
-            None => (0..flash.geometry().planes()).any(|plane| !self.reached(flash, plane, 4)),
-        }
+        (self.pointers.in_entry() || !self.table_reached(flash, 4))
+            && match plane {
+                Some(plane) => !self.reached(flash, plane, 4),
+                None => (0..flash.geometry().planes()).any(|plane| !self.reached(flash, plane, 4)),
+            }
+    }
+
+    /// Whether `plane` takes another compacted page.
+    fn takes_group(&self, flash: &Flash, plane: u32) -> bool {
+        !self.table_reached(flash, 4) && !self.reached(flash, plane, 4)
     }
 
     /// Bytes of the table's places in use; what points past the table counts as one.
@@ -189,7 +230,7 @@ impl MultiVersion {
             let far = |two: &[Fragment]| !self.pointers.reaches(g, two[0].ppn, two[1].ppn);
             (0..flash.fragments.len()).filter(|&lpn| flash.own(lpn).windows(2).any(far)).count() as u64
         } else {
-            u64::from(flash.blocks.extra_total())
+            u64::from(self.places(flash))
         };
         places * u64::from(self.pointers.slot_bytes)
     }
@@ -293,7 +334,7 @@ impl MultiVersion {
         let role = flash.host_role(first.lpn, write.stream);
         if flash.home(first.lpn).is_none() {
             let plane = flash.choose_plane(first.lpn, role, class)?;
-            return (self.has_budget(flash, Some(plane)) && self.all_reach(flash, group, plane, role, class))
+            return (self.takes_group(flash, plane) && self.all_reach(flash, group, plane, role, class))
                 .then_some(plane);
         }
         let mut best: Option<(u32, u32)> = None;
@@ -301,7 +342,7 @@ impl MultiVersion {
             let plane = flash.home(part.lpn)?;
             let load = flash.nand.load(flash.geometry().die_of_plane(plane));
             if best.is_none_or(|(least, _)| load < least)
-                && self.has_budget(flash, Some(plane))
+                && self.takes_group(flash, plane)
                 && self.all_reach(flash, group, plane, role, class)
             {
                 best = Some((load, plane));
@@ -460,15 +501,44 @@ impl MultiVersion {
             }
             // All there is of its logical pages: nothing to bring together.
             flash.blocks.clear_extra(ppn);
-            flash.blocks.mark_extra(ppn);
+            flash.mark_extra(ppn);
         }
         0
+    }
+
+    /// All of a write is placed. It may have taken room that versions were promised: the oldest are merged.
+    pub(crate) fn placed(&mut self, flash: &mut Flash, write: &Write<'_>) {
+        for part in write.parts {
+            if let Some(f) = flash.own(part.lpn).first() {
+                let g = flash.geometry();
+                self.make_room(flash, g.plane_of(g.block_of(f.ppn)));
+            }
+        }
+    }
+
+    fn make_room(&mut self, flash: &mut Flash, plane: u32) {
+        /// A new page takes the room of one version at most; the others are for what was left over.
+        const MOST: u32 = 3;
+        for _ in 0..MOST {
+            let extra = flash.blocks.extra(plane);
+            if extra == 0 || extra + flash.areas_in(plane) <= self.budget(flash, plane) {
+                return;
+            }
+            let merged = self.merge_oldest(flash, plane);
+            if merged == 0 {
+                return;
+            }
+            flash.stats.multi_version.merges_pressure += merged;
+        }
     }
 
     /// Under pressure, an idle chip merges its oldest version: one plane is looked at for each write.
     fn relieve(&mut self, flash: &mut Flash) {
         let plane = self.next_plane(flash);
-        if flash.blocks.extra(plane) > 0 && self.reached(flash, plane, 3) && flash.plane_is_idle(plane) {
+        // For the table alone no compacted page is taken apart: that costs more programs than its place saves.
+        let pressed =
+            self.reached(flash, plane, 3) || !self.pointers.in_entry() && self.table_reached(flash, 3);
+        if flash.blocks.extra(plane) > 0 && pressed && flash.plane_is_idle(plane) {
             let merged = self.merge_oldest(flash, plane);
             flash.stats.multi_version.merges_pressure += merged;
         }
