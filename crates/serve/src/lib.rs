@@ -22,6 +22,8 @@ pub mod nvme_tcp;
 mod outbox;
 pub mod plan;
 mod report;
+#[cfg(all(feature = "ublk", target_os = "linux"))]
+pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
 
