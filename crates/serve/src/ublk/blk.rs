@@ -11,8 +11,8 @@ pub const MOST_BYTES: u32 = 1 << 20;
 const MOST_QUEUES: usize = 4;
 /// Requests of a queue.
 const MOST_DEPTH: u32 = 256;
-/// Sectors of a request without data: the kernel counts its bytes in 32 bits.
-const MOST_SECTORS: u32 = u32::MAX >> 9;
+/// Sectors of a request without data: the kernel counts its bytes in 32 bits, and pieces are to be of whole blocks.
+const MOST_SECTORS: u32 = 1 << 22;
 /// The kernel's logical blocks are at most its pages.
 const MOST_LOGICAL: u32 = 4096;
 
@@ -86,6 +86,10 @@ impl Asked {
 /// A request; ranges beyond the device are the drive's to refuse.
 #[must_use]
 pub fn request(from: &Descriptor) -> Asked {
+    // Its first sector means nothing, and is none.
+    if from.op() == io_op::FLUSH {
+        return Asked::Do(Io::Flush, 0);
+    }
     let Some(offset) = from.start_sector.checked_mul(SECTOR) else { return Asked::Refuse(Errno::INVAL) };
     let bytes = u64::from(from.nr_sectors) * SECTOR;
     let fua = from.op_flags & io_flag::FUA != 0;
@@ -94,7 +98,6 @@ pub fn request(from: &Descriptor) -> Asked {
         (io_op::READ, Some(bytes)) => Asked::Do(Io::Read { offset, bytes }, bytes),
         (io_op::WRITE, Some(bytes)) => Asked::Store { offset, bytes, fua },
         (io_op::READ | io_op::WRITE, None) => Asked::Refuse(Errno::INVAL),
-        (io_op::FLUSH, _) => Asked::Do(Io::Flush, 0),
         (io_op::DISCARD, _) => Asked::Do(Io::Trim { offset, bytes, fua }, 0),
         (io_op::WRITE_ZEROES, _) => {
             let may_trim = from.op_flags & io_flag::NOUNMAP == 0;
@@ -137,7 +140,7 @@ mod tests {
             ask(io_op::WRITE, io_flag::FUA | 1 << 8, 1, 1),
             Asked::Store { offset: 512, bytes: 512, fua: true }
         );
-        assert_eq!(ask(io_op::FLUSH, 0, 0, 0), Asked::Do(Io::Flush, 0));
+        assert_eq!(ask(io_op::FLUSH, 1 << 11, u64::MAX, 0), Asked::Do(Io::Flush, 0));
         let trim = Io::Trim { offset: 4096, bytes: 1 << 31, fua: false };
         assert_eq!(ask(io_op::DISCARD, 0, 8, 1 << 22), Asked::Do(trim, 0));
         for (flag, may_trim) in [(0, true), (io_flag::NOUNMAP, false)] {
