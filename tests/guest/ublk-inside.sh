@@ -17,6 +17,11 @@ files() { # OPTIONS OF MOUNT: fio verifies 8 MiB on the device, which is mounted
   umount /mnt/fs || fail umount
   mount -o "$1" $device /mnt/fs && sha1sum -c --quiet sum || fail "contents after a new mount"
 }
+loaded() { # waits until somebody has written a hundred times
+  local before=$(awk '{print $5}' /sys/block/${device#/dev/}/stat)
+  for _ in $(seq 300); do [ $(awk '{print $5}' /sys/block/${device#/dev/}/stat) -lt $((before + 100)) ] || return 0; sleep 0.1; done
+  fail "no load"
+}
 mkdir -p /mnt/fs
 uname -r
 "$nandle" doctor | grep ublk
@@ -55,11 +60,18 @@ done
 # Somebody else's number, and one that is none.
 "$nandle" serve --device demo --ublk=${name#ublkb} > second 2>&1; [ $? = 2 ] || fail "a number that is taken: $(cat second)"
 cat second
+# Asked to end under load, it answers what came and goes.
+fio --name=l --filename=$device --rw=randrw --bs=16k --size=64m --direct=1 --ioengine=io_uring --iodepth=16 --allow_file_create=0 --time_based --runtime=60 --minimal > fio.out 2>&1 &
+load=$!
+loaded
 kill -TERM $server; ends 0
+wait $load && fail "fio did not notice"
 [ ! -e "$device" ] && [ ! -e /dev/ublkc${name#ublkb} ] || fail "the device is still there"
-tail -n 8 served
-awk -F, 'NR > 1 {for (n = 1; n <= NF; n++) seen[$n]++} END {for (word in seen) if (word ~ /^[a-z]+$/) print word, seen[word]}' trace.csv | sort | tr '\n' ' '; head -n 1 trace.csv
-echo "ok: removed"
+tail -n 2 served
+awk -F, 'NR > 1 {seen[$2]++; durable += $2 == "write" && $7 == 1} END {for (op in seen) print op, seen[op]; print "durable", durable}' trace.csv > ops
+tr '\n' ' ' < ops; echo
+for op in read write trim flush durable; do grep -qE "^$op [1-9]" ops || fail "no $op was seen: $(cat ops; head -n 3 trace.csv)"; done
+echo "ok: removed under load"
 
 # A file system that is mounted when the server is asked to end is written first.
 small="--device demo --set geometry.blocks_per_plane=64 --scheme page --image /run/flash.img"
@@ -80,9 +92,11 @@ echo "ok: SIGTERM under a mounted file system"
 yes synced | head -c 3000000 > /mnt/fs/kept; sync /mnt/fs/kept
 fio --name=f --directory=/mnt/fs --rw=randwrite --bs=8k --size=16m --time_based --runtime=60 --fsync=8 --ioengine=psync --minimal > fio.out 2>&1 &
 load=$!
-sleep 4
+loaded
 kill -9 $server; wait $server 2> /dev/null
 wait $load && fail "fio did not notice"
+"$nandle" serve --image /run/flash.img --ublk=3 > second 2>&1; [ $? = 2 ] || fail "a dead device that is mounted: $(cat second)"
+cat second
 umount /mnt/fs || fail "umount after kill -9"
 serve --image /run/flash.img --timing real --ublk=3
 [ "$device" = /dev/ublkb3 ] || fail "asked for 3 again, got $device"

@@ -422,7 +422,10 @@ mod tests {
         let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
         fake.ends = ends_at.map(|at| (at, device.clone()));
         let running = std::thread::spawn(move || driver.run());
-        serve(fake, &device, most_under_way, move || drop(wake.send(()))).expect("the end");
+        let wake = move || {
+            let _ = wake.send(());
+        };
+        serve(fake, &device, most_under_way, wake).expect("the end");
         device.stop();
         running.join().expect("no panic").expect("it ends");
         assert!(fake.open.iter().all(Option::is_none) && fake.over.iter().all(|&over| over));
