@@ -52,6 +52,9 @@ pub struct Grid {
     pub trace: Reading,
     /// Where the runs go, beside the file; its name without ending if not given.
     pub output: Option<PathBuf>,
+    /// The file, for complaints.
+    #[serde(skip)]
+    file: PathBuf,
 }
 
 /// `[trace]`
@@ -78,6 +81,7 @@ impl Grid {
             let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
             Error::input(format!("{}:{line}: {}", path.display(), e.message().trim().replace('\n', "; ")))
         })?;
+        grid.file = path.to_owned();
         let beside = path.parent().unwrap_or(Path::new(""));
         for name in grid.devices.iter_mut().chain(&mut grid.workloads) {
             let there = beside.join(name.as_str());
@@ -163,6 +167,13 @@ impl Grid {
     /// # Errors
     /// If a device, scheme, setting or file of the grid makes no sense.
     pub fn jobs(&self) -> Result<Vec<Job>, Error> {
+        self.combinations().map_err(|error| match error {
+            Error::Input(what) => Error::Input(format!("{}: {what}", self.file.display())),
+            other => other,
+        })
+    }
+
+    fn combinations(&self) -> Result<Vec<Job>, Error> {
         let mode = match self.replay.as_deref() {
             None => None,
             Some("open") => Some(Mode::Open),
@@ -419,7 +430,7 @@ mod tests {
             ("workloads = ['random-write']\nseeds = 'x'", ":2:"),
         ] {
             let error = grid(text).and_then(|g| g.jobs().map(drop)).expect_err(text).to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(said) && error.contains("g.toml:"), "{text}: {error}");
         }
         assert!("0/4".parse::<Shard>().is_err() && "5/4".parse::<Shard>().is_err());
     }
