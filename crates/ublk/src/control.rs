@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::ioctl::Opcode;
 
 use crate::uapi::{CONTROL_PATH, ControlCommand, DeviceInfo, Parameters, op};
@@ -44,18 +45,17 @@ impl Control {
         Ok(Self { ring: IoUring::builder().build(4)?, node, number: 0 })
     }
 
-    /// Sends a command whose buffer is `buffer`, and waits for what it returns. Without a buffer it is waited for
-    /// no longer than `patience`.
+    /// Sends a command, and waits until it is over: no longer than `patience`, if there is one. What it left in
+    /// its buffer.
     #[allow(unsafe_code)]
     fn run(
         &mut self,
         op: Opcode,
         dev_id: u32,
         data: u64,
-        buffer: &mut [u8],
+        mut buffer: Vec<u8>,
         patience: Option<Duration>,
-    ) -> io::Result<u32> {
-        debug_assert!(buffer.is_empty() || patience.is_none(), "the kernel may still use the buffer");
+    ) -> io::Result<Vec<u8>> {
         let addr = if buffer.is_empty() { 0 } else { buffer.as_mut_ptr() as u64 };
         let command = ControlCommand { dev_id, len: buffer.len() as u16, addr, data };
         let mut bytes = [0; 80];
@@ -63,17 +63,26 @@ impl Control {
         self.number += 1;
         let entry = opcode::UringCmd80::new(types::Fd(self.node.as_raw_fd()), op).cmd(bytes).build();
         let entry = entry.user_data(self.number);
-        // SAFETY: the node is open as long as the ring, and this does not return before the command is
-        // over if it has a buffer.
+        // SAFETY: the node is open as long as the ring, and the buffer is never freed if the command may not be
+        // over.
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::ResourceBusy)?;
+        match self.wait(patience) {
+            Ok(result) if result < 0 => Err(io::Error::from_raw_os_error(-result)),
+            Ok(_) => Ok(buffer),
+            Err(e) => {
+                std::mem::forget(buffer);
+                Err(e)
+            }
+        }
+    }
+
+    /// What the last command returned.
+    fn wait(&mut self, patience: Option<Duration>) -> io::Result<i32> {
         let end = patience.map(|patience| Instant::now() + patience);
         loop {
-            while let Some(answer) = self.ring.completion().next() {
-                if answer.user_data() != self.number {
-                    continue;
-                }
-                return u32::try_from(answer.result())
-                    .map_err(|_| io::Error::from_raw_os_error(-answer.result()));
+            let number = self.number;
+            if let Some(answer) = self.ring.completion().find(|answer| answer.user_data() == number) {
+                return Ok(answer.result());
             }
             let waited = match end.map(|end| end.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
@@ -83,18 +92,10 @@ impl Control {
                 }
                 None => self.ring.submit_and_wait(1),
             };
-            match waited {
-                Ok(_) => {}
+            match waited.map_err(|e| Errno::from_io_error(&e)) {
                 // The time is over, a signal, or the kernel is short of something: looked at again above.
-                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error()) => {}
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy
-                    ) => {}
-                // Nothing that this ring was given can be trusted to be over.
-                Err(e) if !buffer.is_empty() => panic!("io_uring_enter with a command under way: {e}"),
-                Err(e) => return Err(e),
+                Ok(_) | Err(Some(Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {}
+                Err(e) => return Err(e.map_or_else(|| io::ErrorKind::Other.into(), Into::into)),
             }
         }
     }
@@ -104,9 +105,8 @@ impl Control {
     /// # Errors
     /// If it is older than the question (Linux 6.5).
     pub fn features(&mut self) -> io::Result<u64> {
-        let mut features = [0; 8];
-        self.run(op::GET_FEATURES, u32::MAX, 0, &mut features, None)?;
-        Ok(u64::from_ne_bytes(features))
+        let features = self.run(op::GET_FEATURES, u32::MAX, 0, vec![0; 8], None)?;
+        Ok(features.try_into().map_or(0, u64::from_ne_bytes))
     }
 
     /// Makes a device; what it became.
@@ -114,8 +114,7 @@ impl Control {
     /// # Errors
     /// `AlreadyExists` if there is one of this number.
     pub fn add(&mut self, info: &DeviceInfo) -> io::Result<DeviceInfo> {
-        let mut bytes = info.bytes();
-        self.run(op::ADD_DEV, info.dev_id, 0, &mut bytes, None)?;
+        let bytes = self.run(op::ADD_DEV, info.dev_id, 0, info.bytes().to_vec(), None)?;
         Ok(DeviceInfo::of(&bytes))
     }
 
@@ -124,8 +123,7 @@ impl Control {
     /// # Errors
     /// If there is no such device.
     pub fn info(&mut self, id: u32) -> io::Result<DeviceInfo> {
-        let mut bytes = [0; DeviceInfo::BYTES];
-        self.run(op::GET_DEV_INFO, id, 0, &mut bytes, None)?;
+        let bytes = self.run(op::GET_DEV_INFO, id, 0, vec![0; DeviceInfo::BYTES], None)?;
         Ok(DeviceInfo::of(&bytes))
     }
 
@@ -134,7 +132,7 @@ impl Control {
     /// # Errors
     /// `InvalidInput` if they make no sense to the kernel.
     pub fn set_parameters(&mut self, id: u32, parameters: &Parameters) -> io::Result<()> {
-        self.run(op::SET_PARAMS, id, 0, &mut parameters.bytes(), None).map(drop)
+        self.run(op::SET_PARAMS, id, 0, parameters.bytes().to_vec(), None).map(drop)
     }
 
     /// Makes the block device. Its queues must be waiting for requests: the kernel reads from it before this
@@ -143,7 +141,7 @@ impl Control {
     /// # Errors
     /// If the kernel cannot.
     pub fn start(&mut self, id: u32) -> io::Result<()> {
-        self.run(op::START_DEV, id, u64::from(std::process::id()), &mut [], None).map(drop)
+        self.run(op::START_DEV, id, u64::from(std::process::id()), vec![], None).map(drop)
     }
 
     /// Takes the block device away, after what file systems on it still have to write. Its queues end.
@@ -151,7 +149,7 @@ impl Control {
     /// # Errors
     /// If the kernel cannot.
     pub fn stop(&mut self, id: u32) -> io::Result<()> {
-        self.run(op::STOP_DEV, id, 0, &mut [], None).map(drop)
+        self.run(op::STOP_DEV, id, 0, vec![], None).map(drop)
     }
 
     /// Removes a device, once nobody has it open any more.
@@ -159,6 +157,6 @@ impl Control {
     /// # Errors
     /// `TimedOut` if somebody still has after `patience`: then it goes when they leave.
     pub fn delete(&mut self, id: u32, patience: Duration) -> io::Result<()> {
-        self.run(op::DEL_DEV, id, 0, &mut [], Some(patience)).map(drop)
+        self.run(op::DEL_DEV, id, 0, vec![], Some(patience)).map(drop)
     }
 }

@@ -164,8 +164,11 @@ impl DeviceInfo {
     }
 
     /// As the kernel gives it.
+    ///
+    /// # Panics
+    /// If it is shorter.
     #[must_use]
-    pub fn of(bytes: &[u8; Self::BYTES]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self {
             nr_hw_queues: u16::from_ne_bytes(take(bytes, 0)),
             queue_depth: u16::from_ne_bytes(take(bytes, 2)),

@@ -108,14 +108,10 @@ fn add(control: &mut Control, asked: &DeviceInfo) -> Result<DeviceInfo, Error> {
         }
         let path = block_device(id);
         let path = path.display();
-        // Gone in the meantime.
-        let Ok(there) = control.info(id) else { continue };
-        let process = u32::try_from(there.ublksrv_pid).ok().filter(|&n| n > 0);
-        let is_alive = process.is_some_and(|n| PathBuf::from(format!("/proc/{n}")).exists());
-        let is_dead = there.state != state::LIVE
-            // Nobody can have it open who is not about to start it.
-            && open_device(id).is_ok();
-        if is_dead {
+        // None: gone in the meantime.
+        let there = control.info(id).ok();
+        // One that waits for its own server to come back is not dead, and one that is open is about to start.
+        if there.is_some_and(|there| there.state == state::DEAD) && open_device(id).is_ok() {
             match control.delete(id, CLEARING) {
                 Err(e) if e.kind() == io::ErrorKind::TimedOut => {
                     return Err(Error::input(format!(
@@ -126,9 +122,11 @@ fn add(control: &mut Control, asked: &DeviceInfo) -> Result<DeviceInfo, Error> {
                 Err(e) if e.raw_os_error() != Some(Errno::NODEV.raw_os_error()) => {
                     return Err(Error::io(format!("--ublk={id}: the dead device cannot be deleted"), e));
                 }
-                _ => continue,
+                _ => {}
             }
         }
+        let process = there.and_then(|there| u32::try_from(there.ublksrv_pid).ok()).filter(|&n| n > 0);
+        let is_alive = process.is_some_and(|n| PathBuf::from(format!("/proc/{n}")).exists());
         if began.elapsed() > if is_alive { DYING } else { CLEARING } {
             let by = process.map_or(String::new(), |n| format!(" by process {n}"));
             return Err(Error::input(format!(
