@@ -337,7 +337,7 @@ fn an_image_belongs_to_one_device_and_one_server() {
 fn bad_input_is_refused_with_one_message() {
     let dir = temp();
     for (args, part) in [
-        (&["serve"][..], "--nbd ADDR, --nvme-tcp ADDR or --fuse DIR"),
+        (&["serve"][..], "--nbd ADDR, --nvme-tcp ADDR, --ublk, --fuse DIR or --vhost-user SOCKET"),
         (&["serve", "--nvme-tcp", "example:1"], "expected HOST:PORT"),
         (&["serve", "--nvme-tcp", "192.0.2.1:1"], "cannot listen at"),
         (&["flashalloc", "--to", "127.0.0.1:1", "0:1"], "nandle serve --nvme-tcp"),

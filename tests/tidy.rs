@@ -39,7 +39,11 @@ fn dependencies_point_one_way() {
         ("host", vec![]),
         ("preload", vec!["nandle-host"]),
         ("capi", vec!["nandle-host"]),
-        ("serve", vec!["nandle-host", "nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace"]),
+        ("ublk", vec![]),
+        (
+            "serve",
+            vec!["nandle-host", "nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace", "nandle-ublk"],
+        ),
     ];
     for (name, allowed) in may {
         for line in read(format!("crates/{name}/Cargo.toml")).lines() {

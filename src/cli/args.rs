@@ -174,6 +174,10 @@ pub struct Serve {
     /// Mount a file system at this directory with one file, `disk` (Linux).
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
+    /// Serve a block device of this machine, /dev/ublkbN, with this number or any that is free (Linux 6.5, root).
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true,
+          value_parser = clap::value_parser!(u32).range(..1 << 20))]
+    pub ublk: Option<Option<u32>>,
     /// Serve vhost-user-blk at this socket: a virtio disk for QEMU, cloud-hypervisor, User-Mode Linux (Linux;
     /// repeatable).
     #[arg(long, value_name = "SOCKET")]

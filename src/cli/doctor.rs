@@ -46,6 +46,14 @@ pub fn doctor() -> Result<(), Failure> {
         let found = folders.iter().any(|dir| dir.join(program).is_file());
         let _ = writeln!(text, "  {} {program:<19} {what}", if found { "yes" } else { "no " });
     }
+    #[cfg(all(feature = "ublk", target_os = "linux"))]
+    {
+        let (mark, said) = match nandle_serve::ublk::check() {
+            Ok(()) => ("yes", "a served device can be a block device here, /dev/ublkbN".to_owned()),
+            Err(e) => ("no ", e.to_string().trim_start_matches("--ublk: ").to_owned()),
+        };
+        let _ = writeln!(text, "  {mark} {:<19} {said}", "ublk");
+    }
     say(&text)?;
     if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }
 }

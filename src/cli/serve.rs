@@ -25,9 +25,9 @@ impl From<nandle_serve::Error> for Failure {
 /// `nandle serve`
 pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let none = args.nbd.is_empty() && args.nvme_tcp.is_empty() && args.vhost_user.is_empty();
-    if none && args.fuse.is_none() {
+    if none && args.fuse.is_none() && args.ublk.is_none() {
         return Err(Failure::Input(
-            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR or --fuse DIR, or --vhost-user SOCKET (or several)"
+            "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR, --ublk, --fuse DIR or --vhost-user SOCKET (or several)"
                 .into(),
         ));
     }
@@ -95,6 +95,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if let (Some(mounted), Some(path)) = (&mounted, &args.fuse) {
         text += &format!("fuse   {}\n", mounted_file(mounted, path));
     }
+    let disk = args.ublk.map(|number| ublk::Server::prepare(number, &device)).transpose()?;
+    if let Some(disk) = &disk {
+        text += &format!("ublk   {}\n", disk.path().display());
+    }
     if let Some(path) = &args.image {
         text += &format!("image  {} ({state})\n", path.display());
     }
@@ -116,9 +120,31 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     for page in &pages {
         text += &format!("http   {}\n", page.address());
     }
-    listen_for_signals(device)?;
-    say(&text)?;
-    let ended = driver.run()?;
+    listen_for_signals(device.clone(), disk.as_ref().map(ublk::Server::handle))?;
+    let is_block_device = disk.is_some();
+    let run = move || {
+        if is_block_device {
+            ublk::serves_the_kernel();
+        }
+        driver.run()
+    };
+    let fail = |e: std::io::Error| Failure::Ran(format!("a thread for the drive: {e}"));
+    let running = std::thread::Builder::new().name("drive".into()).spawn(run).map_err(fail)?;
+    // The kernel reads from a new block device before it says that it is there: the drive must run.
+    let started = disk.as_ref().map_or(Ok(()), |disk| disk.start().map_err(Failure::from));
+    let told = started.and_then(|()| say(&text));
+    if told.is_err() {
+        device.stop();
+    }
+    let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    told?;
+    let ended = ended?;
+    if let Some(disk) = disk {
+        let path = disk.path();
+        if !disk.end()? {
+            eprintln!("nandle: {} is in use: it goes when it is unmounted and closed", path.display());
+        }
+    }
     drop(pages);
     drop(monitor);
     drop(servers);
@@ -225,6 +251,44 @@ fn mounted_file((): &Mounted, path: &Path) -> String {
     path.display().to_string()
 }
 
+#[cfg(all(feature = "ublk", target_os = "linux"))]
+use nandle_serve::ublk;
+#[cfg(not(all(feature = "ublk", target_os = "linux")))]
+mod ublk {
+    use super::{Device, Failure};
+
+    /// There is none.
+    pub enum Server {}
+    pub enum Handle {}
+
+    impl Server {
+        pub fn prepare(_: Option<u32>, _: &Device) -> Result<Self, Failure> {
+            let what = "--ublk: this program was built without it; expected --nbd ADDR instead";
+            Err(Failure::Input(what.into()))
+        }
+        pub fn start(&self) -> Result<(), Failure> {
+            match *self {}
+        }
+        pub fn path(&self) -> std::path::PathBuf {
+            match *self {}
+        }
+        pub fn handle(&self) -> Handle {
+            match *self {}
+        }
+        pub fn end(self) -> Result<bool, Failure> {
+            match self {}
+        }
+    }
+
+    impl Handle {
+        pub fn stop(&self) {
+            match *self {}
+        }
+    }
+
+    pub fn serves_the_kernel() {}
+}
+
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 fn guests(path: &Path, device: &Device) -> Result<nandle_serve::vhost_user::Server, Failure> {
     Ok(nandle_serve::vhost_user::Server::start(path, device.clone(), "nandle")?)
@@ -235,10 +299,12 @@ fn guests(_: &Path, _: &Device) -> Result<(), Failure> {
     Err(Failure::Input(what.into()))
 }
 
-/// Ctrl-C and SIGTERM end the service (the second one at once), SIGUSR1 prints a report.
-fn listen_for_signals(device: Device) -> Result<(), Failure> {
+/// Ctrl-C and SIGTERM end the service (the second one at once), SIGUSR1 prints a report. A block device is taken
+/// away before the drive stops: what file systems on it have still to write is written.
+fn listen_for_signals(device: Device, disk: Option<ublk::Handle>) -> Result<(), Failure> {
     let fail = |e: std::io::Error| Failure::Ran(format!("signals: {e}"));
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1]).map_err(fail)?;
+    let mut disk = disk;
     let run = move || {
         let mut asked = false;
         for signal in signals.forever() {
@@ -250,7 +316,17 @@ fn listen_for_signals(device: Device) -> Result<(), Failure> {
                 std::process::exit(130);
             } else {
                 asked = true;
-                device.stop();
+                let (device, disk) = (device.clone(), disk.take());
+                let stop = move || {
+                    if let Some(disk) = disk {
+                        disk.stop();
+                    }
+                    device.stop();
+                };
+                // That may take its time, and the second signal must be heard.
+                if std::thread::Builder::new().name("stop".into()).spawn(stop).is_err() {
+                    std::process::exit(1);
+                }
             }
         }
     };

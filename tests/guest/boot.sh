@@ -9,19 +9,38 @@ needs() { # PROGRAM...
   done
 }
 
-# The kernel: whatever Debian's metapackage names today.
-fetch_kernel() {
+# The kernel: whatever Debian's metapackage names today; if that one lacks the module, the one in backports.
+fetch_kernel() { # [MODULE]
   cache=${NANDLE_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nandle-guest}
   mkdir -p "$cache"
-  package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image-[0-9]/{print $2; exit}') || true
+  fetch_kernel_by
+  [ $# = 0 ] || has_module "$1" || {
+    release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 2>/dev/null | awk -v r="$release" '$2 == r {print $1; exit}')
+    [ -n "$mirror" ] || skip "$package has no $1, and apt-get names no mirror of Debian $release for its backports"
+    lists=$cache/backports
+    mkdir -p "$lists/lists/partial"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release-backports main" > "$lists/sources.list"
+    options=(-o "Dir::Etc::sourcelist=$lists/sources.list" -o Dir::Etc::sourceparts=/dev/null
+      -o "Dir::State::lists=$lists/lists" -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
+    apt-get "${options[@]}" update -q >&2 || skip "$package has no $1, and $release-backports cannot be reached"
+    fetch_kernel_by "${options[@]}"
+    has_module "$1" || skip "neither Debian's kernel nor the one in backports has $1"
+  }
+}
+has_module() { modprobe -d "$kernel_root" -S "$kernel" --show-depends "$1" >/dev/null 2>&1; }
+fetch_kernel_by() { # [APT OPTION...]
+  package=$(apt-cache "$@" depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image-[0-9]/{print $2; exit}') || true
   [ -n "$package" ] || skip "apt-cache knows no linux-image-amd64 (Debian, with its package lists)"
   kernel=${package#linux-image-}
-  if [ ! -e "$cache/$package/boot/vmlinuz-$kernel" ]; then
-    (cd "$work" && apt-get download -q "$package" busybox-static >&2) || skip "$package cannot be downloaded"
-    for deb in "$work"/*.deb; do dpkg-deb -x "$deb" "$cache/$package"; done
-    depmod -b "$cache/$package" "$kernel"
-  fi
   kernel_root=$cache/$package
+  if [ ! -e "$kernel_root/boot/vmlinuz-$kernel" ]; then
+    rm -f "$work"/*.deb
+    (cd "$work" && apt-get "$@" download -q "$package" >&2 && apt-get download -q busybox-static >&2) ||
+      skip "$package cannot be downloaded"
+    for deb in "$work"/*.deb; do dpkg-deb -x "$deb" "$kernel_root"; done
+    depmod -b "$kernel_root" "$kernel"
+  fi
 }
 
 # An initramfs: busybox, the modules given in the order in which they are loaded, and the script inside.sh.

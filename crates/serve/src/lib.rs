@@ -3,8 +3,8 @@
 //! [`driver`] owns the drive and the wall clock: one thread, requests in through a bounded queue,
 //! answers at the modelled time and never before. [`plan`] turns bytes into whole sectors, [`image`]
 //! keeps the flash in a file. [`live`] watches, with [`live::shadow`]s beside, and [`http`] shows it. Each
-//! transport is a folder of its own that knows only [`Device::submit`]: [`nbd`], [`nvme_tcp`], `fuse` and
-//! `vhost_user` (features `fuse` and `vhost-user`, Linux).
+//! transport is a folder of its own that knows only [`Device::submit`]: [`nbd`], [`nvme_tcp`], `fuse`, `ublk` and
+//! `vhost_user` (features `fuse`, `ublk` and `vhost-user`, Linux).
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,8 @@ pub mod nvme_tcp;
 mod outbox;
 pub mod plan;
 mod report;
+#[cfg(all(feature = "ublk", target_os = "linux"))]
+pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
 
