@@ -391,8 +391,9 @@ fn versions_are_not_congested_by_what_they_need_not_read() {
 #[test]
 fn direct_pointers_reach_so_far_and_no_further() {
     // The wider the field the more versions; with none at all every partial update is an RMW.
-    let written = |pointer, blocks: u32| {
+    let written = |pointer, blocks: u32, share| {
         let mut config = single();
+        config.scheme.multi_version.table_share = share;
         config.geometry.blocks_per_plane = blocks;
         config.geometry.pages_per_block = 512;
         config.scheme.multi_version.pointer = pointer;
@@ -402,18 +403,18 @@ fn direct_pointers_reach_so_far_and_no_further() {
         closed(&mut ssd, 4, 1_000, |n| (Op::Write, n * 8, 8));
         closed(&mut ssd, 4, 500, |_| (Op::Write, draw.below(1_000) * 8 % sectors, 5));
         let (bytes, page) = ssd.mapping_bytes();
-        // Two numbers of a small plane fit one entry.
-        let table = pointer == PointerKind::Indirect && blocks * 512 >= 65_535;
-        assert_eq!(bytes > page, table, "{blocks} blocks");
+        assert_eq!(bytes > page, pointer == PointerKind::Indirect && share == 1.0, "{share}");
         ssd.check();
         ssd.stats().multi_version.versions_written
     };
-    let all = written(PointerKind::Indirect, 64);
+    let all = written(PointerKind::Indirect, 64, 1.0);
     assert!(all > 300, "{all}");
     // 2^15 pages leave 17 bits: everything is near.
-    assert!(written(PointerKind::Direct, 64) > all * 9 / 10);
-    // A plane of 2^16 pages is too large for two numbers in an entry: there is a table.
-    assert!(written(PointerKind::Indirect, 128) > 300);
+    assert!(written(PointerKind::Direct, 64, 1.0) > all * 9 / 10);
+    // Two numbers of a small plane fit one entry, without a table to speak of.
+    assert_eq!(written(PointerKind::Indirect, 64, 1e-6), all);
+    // Those of a plane of 2^16 pages do not.
+    assert_eq!(written(PointerKind::Indirect, 128, 1e-6), 0);
 }
 
 #[test]

@@ -180,7 +180,11 @@ impl Flash {
     }
 
     /// Live pages of `plane` that are neither extra nor areas (an area about to be written counts already).
+    /// Where there are objects, blocks are theirs before they are written: then all logical pages count.
     fn own_pages(&self, plane: u32) -> u32 {
+        if self.streams.flashalloc().is_some() {
+            return self.layout.data_blocks * self.geometry().pages_per_block;
+        }
         self.blocks.live(plane).saturating_sub(self.blocks.extra(plane) + self.areas_in(plane))
     }
 

@@ -578,10 +578,9 @@ const LOAD: &str = "the arrival rate is not published, and tails depend on it be
     the channel twice as long, so between half and all of what the channels carry, tails go from a small factor to \
     any (table: by rate)";
 const DEPTH: &str = "a read-modify-write takes only 1.3 times as long as a program (20 us and a transfer of 51.2 us \
-    more), and with three requests at a time the channels are a fifth busy; and the bound on versions, half of the \
-    10% that the drive has to spare, makes more than half of the partial updates read-modify-writes again. With room \
-    for versions, a larger buffer and more requests at a time the gain grows past the paper's (table: what random \
-    write is bound by)";
+    more), and with three requests at a time the channels are a fifth busy; and the table of page numbers, \
+    1% of the map, has places for a fifth of the updates to be compacted. With a larger table, a larger buffer and \
+    more requests at a time the gain grows past the paper's (table: what random write is bound by)";
 const READS: &str = "reads keep the channels 80 to 99% busy, and at most a twelfth of what leaves the buffer is \
     partial: files are written from their beginning, so there is hardly a read-modify-write to save";
 const FULL_PAGES: &str = "PC-LRU only differs where full pages wait in the buffer and chips are busy; random \

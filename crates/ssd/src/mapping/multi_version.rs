@@ -12,9 +12,10 @@
 //! An entry of the map is 32 bits: the physical page number and, in the bits that leaves (PT/F), where
 //! the next version is. Where static striping says in which plane a logical page lies, its entry need
 //! only say where in the plane: if two such numbers fit, the entry says both (`"indirect"`, the default).
-//! Otherwise PT/F is a place in a table of page numbers (`"indirect"`), or a distance (`"direct"`). Compacted
-//! pages lie in the plane of one of their logical pages, so each takes a place in the table. Which sectors a
-//! version holds is in its out-of-band area. Versions are merged
+//! Otherwise, or if the table has a place for every logical page, PT/F is a place in a table of page numbers
+//! (`"indirect"`), or a distance (`"direct"`). Compacted pages lie in the plane of one of their logical pages,
+//! so each takes a place in the table; as many as half an entry has values left. Which sectors a version
+//! holds is in its out-of-band area. Versions are merged
 //! 1. by garbage collection, when it meets a page of a logical page that has several;
 //! 2. after `idle_merge_after_ns` without any work, oldest first;
 //! 3. under pressure: extra pages are bounded by `version_budget`, a share of the pages that hold nothing
@@ -135,7 +136,8 @@ impl Pointers {
         let slots = (bytes / f64::from(slot_bytes)) as u32;
         // Half an entry is a page of the plane, a place in the table, or nothing.
         let codes = (1_u32 << (4 * ENTRY_BYTES)).saturating_sub(g.blocks_per_plane * g.pages_per_block + 1);
-        let both = in_place && settings.max_versions == 2 && codes > 0;
+        // A table with a place for each logical page needs no such economy.
+        let both = in_place && settings.max_versions == 2 && codes > 0 && slots < logical_pages;
         Self {
             direct: settings.pointer == PointerKind::Direct,
             both,

@@ -364,8 +364,9 @@ impl Flash {
     pub(crate) fn object_takes(&self, lpn: u32, home: u16, pages: u32) -> bool {
         let Some(f) = self.streams.flashalloc() else { return false };
         let instance = f.objects.find(lpn).map(|slot| &f.objects.instances[slot as usize]);
-        instance.is_some_and(|i| i.home == home && i.left >= u64::from(pages))
-            && f.objects.has_page(home, self.any_clean_block().is_some())
+        let (pages, clean) = (u64::from(pages), self.any_clean_block().is_some());
+        instance.is_some_and(|i| i.home == home && i.left >= pages)
+            && f.objects.has_pages(home, pages, clean, self.nand.array())
     }
 
     fn any_clean_block(&self) -> Option<u32> {

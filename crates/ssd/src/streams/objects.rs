@@ -304,10 +304,14 @@ impl Objects {
 
     // ---- pages ----------------------------------------------------------------------------------
 
-    /// Whether a page can be had from `home`, if it may take a block when `block_is_free`.
-    pub fn has_page(&self, home: u16, block_is_free: bool) -> bool {
+    /// Whether `pages` pages can be had from `home`, if it may take a block when `block_is_free`.
+    pub fn has_pages(&self, home: u16, pages: u64, block_is_free: bool, array: &Array) -> bool {
         let home = &self.homes[usize::from(home)];
-        !home.lanes.is_empty() || !home.clean.is_empty() || (home.owed > 0 && block_is_free)
+        let begun = |&block| self.pages_per_block - u64::from(array.pages_programmed(block));
+        let blocks = home.clean.len() as u64 + u64::from(home.owed > 0 && block_is_free);
+        // As a rule one page is asked for, and a block that is begun has one.
+        home.lanes.len() as u64 >= pages
+            || home.lanes.iter().map(begun).sum::<u64>() + blocks * self.pages_per_block >= pages
     }
 
     /// Whether the next page of `home` takes a block that it does not have yet.
