@@ -211,18 +211,13 @@ fn soak(settings: &Settings, dir: &Path) {
 fn judge_memory(rss: &[(Instant, u64)], raw: u64, most: u64, what: &str) -> u64 {
     let peak = rss.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     assert!(peak < raw + BESIDE, "{what}: {} MiB resident", peak >> 20);
-    // A long life: its last quarter takes no more than the second one. Medians, as peaks are what clients have
-    // under way at the moment.
+    // A long life: its last quarter takes no more than the second one.
     if let (Some((first, _)), Some((last, _))) = (rss.first(), rss.last())
         && *last - *first > Duration::from_secs(60)
     {
-        let quarter = |n: usize| {
-            let part = &rss[rss.len() * n / 4..rss.len() * (n + 1) / 4];
-            let mut bytes: Vec<u64> = part.iter().map(|(_, bytes)| *bytes).collect();
-            bytes.sort_unstable();
-            bytes.get(bytes.len() / 2).copied().unwrap_or(0)
-        };
-        let (second, fourth) = (quarter(1), quarter(3));
+        let quarter =
+            |n: usize| rss[rss.len() * n / 4..rss.len() * (n + 1) / 4].iter().map(|(_, b)| *b).max();
+        let (second, fourth) = (quarter(1).unwrap_or(0), quarter(3).unwrap_or(0));
         assert!(
             fourth < second + GROWTH,
             "{what}: grew from {} to {} MiB while its flash was full",
