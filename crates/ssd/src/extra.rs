@@ -173,11 +173,6 @@ impl Flash {
         room.saturating_sub(self.own_pages(plane))
     }
 
-    /// Whether objects have brought pages of other planes.
-    pub(crate) fn has_spread(&self) -> bool {
-        self.streams.flashalloc().is_some_and(|f| f.spread)
-    }
-
     /// Logical pages of `plane` that the host has not written.
     pub(crate) fn unwritten_pages(&self, plane: u32) -> u32 {
         let data = self.layout.data_blocks * self.geometry().pages_per_block;
@@ -185,9 +180,9 @@ impl Flash {
     }
 
     /// Live pages of `plane` that are neither extra nor areas (an area about to be written counts already).
-    /// Once there were objects, blocks may be theirs before they are written: then all logical pages count.
+    /// Where there are objects, blocks are theirs before they are written: then all logical pages count.
     fn own_pages(&self, plane: u32) -> u32 {
-        if self.has_spread() {
+        if self.streams.flashalloc().is_some() {
             return self.layout.data_blocks * self.geometry().pages_per_block;
         }
         self.blocks.live(plane).saturating_sub(self.blocks.extra(plane) + self.areas_in(plane))

@@ -47,6 +47,7 @@ use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, ENTRY_BYTES};
 use crate::flash::{Flash, Owner, PLAIN, Page, Reads};
 use crate::fragments::{Fragment, FragmentList, runs};
+use crate::streams::StreamsKind;
 
 crate::catalog! {
     /// How an entry points to the next version.
@@ -146,6 +147,11 @@ impl Pointers {
         }
     }
 
+    /// Whether a version that is not compacted needs no place in the table.
+    fn in_entry(&self) -> bool {
+        self.direct || self.both
+    }
+
     /// Whether an entry can say how far `to` is from `from`.
     fn reaches(&self, g: &Geometry, from: Ppn, to: Ppn) -> bool {
         let number = |ppn: Ppn| {
@@ -171,7 +177,7 @@ impl MultiVersion {
                 &scheme.multi_version,
                 &config.geometry,
                 logical_pages,
-                scheme.striping != "dynamic",
+                scheme.striping != "dynamic" && scheme.streams != StreamsKind::FlashAlloc,
             ),
             turn: 0,
         }
@@ -194,19 +200,9 @@ impl MultiVersion {
         u64::from(count) * 4 >= u64::from(self.budget(flash, plane)) * u64::from(quarters)
     }
 
-    /// Whether an entry says both places of its logical page, compacted pages aside.
-    fn says_both(&self, flash: &Flash) -> bool {
-        self.pointers.both && !flash.has_spread()
-    }
-
-    /// Whether a version that is not compacted needs no place in the table.
-    fn in_entry(&self, flash: &Flash) -> bool {
-        self.pointers.direct || self.says_both(flash)
-    }
-
     /// Places of the table in use.
     fn places(&self, flash: &Flash) -> u32 {
-        if self.says_both(flash) { flash.blocks.shared_total() } else { flash.blocks.extra_total() }
+        if self.pointers.both { flash.blocks.shared_total() } else { flash.blocks.extra_total() }
     }
 
     /// Whether `quarters` of the table are in use.
@@ -217,7 +213,7 @@ impl MultiVersion {
 
     /// Whether `plane`, or any plane, takes another version.
     fn has_budget(&self, flash: &Flash, plane: Option<u32>) -> bool {
-        (self.in_entry(flash) || !self.table_reached(flash, 4))
+        (self.pointers.in_entry() || !self.table_reached(flash, 4))
             && match plane {
                 Some(plane) => !self.reached(flash, plane, 4),
                 None => (0..flash.geometry().planes()).any(|plane| !self.reached(flash, plane, 4)),
@@ -542,7 +538,8 @@ impl MultiVersion {
     fn relieve(&mut self, flash: &mut Flash) {
         let plane = self.next_plane(flash);
         // For the table alone no compacted page is taken apart: that costs more programs than its place saves.
-        let pressed = self.reached(flash, plane, 3) || !self.in_entry(flash) && self.table_reached(flash, 3);
+        let pressed =
+            self.reached(flash, plane, 3) || !self.pointers.in_entry() && self.table_reached(flash, 3);
         if flash.blocks.extra(plane) > 0 && pressed && flash.plane_is_idle(plane) {
             let merged = self.merge_oldest(flash, plane);
             flash.stats.multi_version.merges_pressure += merged;
