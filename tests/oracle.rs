@@ -6,7 +6,10 @@
 mod devices;
 #[path = "devices/torture.rs"]
 mod torture;
-use devices::small_devices;
+use devices::{base, small_devices};
+use nandle_ssd::allocation::AllocationKind;
+use nandle_ssd::nand::{CellKind, ProgramOrder};
+use nandle_ssd::streams::StreamsKind;
 use torture::{cut_power, run};
 
 #[test]
@@ -33,5 +36,29 @@ fn the_same_seed_gives_the_same_digest() {
 fn power_cuts_lose_nothing_that_was_flushed() {
     for (name, config) in small_devices() {
         cut_power(name, &config, 3, 60);
+    }
+}
+
+/// Where every few copies bring a page of the checkpoint, collection keeps what it gains: seven pages a
+/// block, two streams' open blocks of each page type, hardly a dead page.
+#[test]
+fn checkpoints_leave_collection_what_it_gains() {
+    let mut config = base();
+    let g = &mut config.geometry;
+    (g.channels, g.blocks_per_plane, g.pages_per_block, g.page_bytes) = (1, 13, 7, 1024);
+    config.cell.kind = CellKind::Tlc;
+    config.cell.program_order = ProgramOrder::Relaxed;
+    config.scheme.allocation = AllocationKind::SizeBased;
+    config.scheme.streams = StreamsKind::MultiStream;
+    config.streams.count = 3;
+    config.recovery.checkpoint_interval = 2;
+    config.op_ratio = 0.0;
+    let tight = config.validate().expect_err("no room at all");
+    let least = tight.expected.strip_prefix("at least ").and_then(|s| s.split(':').next());
+    config.op_ratio = least.expect("the least spare").parse().expect("a number");
+    for seed in 0..20 {
+        let (ssd, oracle) = run(&config, seed, 5_000);
+        assert_eq!(oracle.mismatches, 0, "{:?}", oracle.first);
+        assert!(ssd.stats().checkpoint_pages > 100 && ssd.stats().gc_invocations > 50, "{:?}", ssd.stats());
     }
 }

@@ -144,6 +144,9 @@ prop_compose! {
     }
 }
 
+/// Events after which a device of some hundred pages that gets no more requests is at rest.
+const MANY: u32 = 100_000;
+
 /// Runs in which garbage was collected.
 static COLLECTED: AtomicU64 = AtomicU64::new(0);
 
@@ -190,7 +193,10 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
             }
         }
     }
+    let mut events = 0;
     while ssd.outstanding() > 0 {
+        events += 1;
+        prop_assert!(events < MANY, "the device never comes to rest");
         let next = ssd.next_event();
         prop_assert!(next.is_some(), "the device is stuck");
         ssd.advance(next.unwrap_or_default(), &mut done);
@@ -210,7 +216,10 @@ fn read_all(ssd: &mut Ssd) -> Vec<u8> {
     let now = ssd.now();
     ssd.submit(now, &command);
     let mut done = vec![];
+    let mut events = 0;
     while !done.iter().any(|c: &Completion| c.id == u64::MAX) {
+        events += 1;
+        assert!(events < MANY, "a read never ends");
         let next = ssd.next_event().expect("a read is under way");
         ssd.advance(next, &mut done);
     }

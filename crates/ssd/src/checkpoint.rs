@@ -162,6 +162,9 @@ struct Kept {
 pub(crate) struct Checkpoint {
     /// Pages programmed since the last step.
     pub programs: u64,
+    /// The host caused some of them. Collection alone takes the checkpoint no further: its copies would
+    /// bring pages of it that take the room which they make, and both could go on for ever.
+    pub by_host: bool,
     /// The pages that count, oldest first, numbered without gaps.
     ring: VecDeque<Kept>,
     number: u32,
@@ -231,7 +234,8 @@ impl Flash {
     #[inline]
     pub(crate) fn keep_checkpoint(&mut self) {
         let interval = u64::from(self.config.recovery.checkpoint_interval);
-        if interval != 0 && self.checkpoint.programs >= interval && !self.read_only {
+        let c = &self.checkpoint;
+        if interval != 0 && c.programs >= interval && c.by_host && !self.read_only {
             self.step_checkpoint();
         }
     }
@@ -262,7 +266,7 @@ impl Flash {
         if count > 1 && !(0..planes).all(room) {
             return;
         }
-        self.checkpoint.programs = 0;
+        (self.checkpoint.programs, self.checkpoint.by_host) = (0, false);
         for draft in drafts {
             self.write_checkpoint(draft);
         }

@@ -422,6 +422,7 @@ impl Flash {
         }
         let of_checkpoint = kind == PageUse::Checkpoint;
         self.checkpoint.programs += u64::from(!of_checkpoint);
+        self.checkpoint.by_host |= !of_checkpoint && matches!(cause, Cause::Host | Cause::Meta);
         // Nothing of the host's waits for copies and checkpoints.
         let epoch = if cause == Cause::Gc || of_checkpoint {
             NONE
