@@ -6,7 +6,7 @@
 mod devices;
 #[path = "devices/torture.rs"]
 mod torture;
-use devices::{base, small_devices};
+use devices::{base, least, small_devices};
 use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::nand::{CellKind, ProgramOrder};
 use nandle_ssd::streams::StreamsKind;
@@ -52,10 +52,7 @@ fn checkpoints_leave_collection_what_it_gains() {
     config.scheme.streams = StreamsKind::MultiStream;
     config.streams.count = 3;
     config.recovery.checkpoint_interval = 2;
-    config.op_ratio = 0.0;
-    let tight = config.validate().expect_err("no room at all");
-    let least = tight.expected.strip_prefix("at least ").and_then(|s| s.split(':').next());
-    config.op_ratio = least.expect("the least spare").parse().expect("a number");
+    let config = least(config);
     for seed in 0..20 {
         let (ssd, oracle) = run(&config, seed, 5_000);
         assert_eq!(oracle.mismatches, 0, "{:?}", oracle.first);

@@ -277,10 +277,6 @@ fn programs(ssd: &Ssd) -> u64 {
 fn without_a_call_the_drive_is_the_vanilla_one() {
     for (name, mut config) in strict_devices() {
         let mut digests = vec![];
-        if config.scheme.mapping.has_versions() || config.scheme.compaction {
-            // Where objects may come, versions leave to them what the host has not written.
-            continue;
-        }
         for streams in [StreamsKind::ByTime, StreamsKind::FlashAlloc] {
             config.scheme.streams = streams;
             let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");

@@ -8,6 +8,7 @@ use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::mapping::compaction::{HeaderKind, Packing};
 use nandle_ssd::mapping::multi_version::PointerKind;
+use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -89,17 +90,18 @@ fn every_combination_survives_power_cuts() {
     }
 }
 
-/// A device whose only spare pages are those that the least over-provisioning leaves.
-fn least(mut config: DeviceConfig) -> DeviceConfig {
-    config.op_ratio = 0.0;
-    for _ in 0..4 {
-        let Err(error) = config.validate() else { break };
-        assert_eq!(error.field, "op_ratio");
-        let rest = error.expected.strip_prefix("at least ").expect("a number is named");
-        config.op_ratio = rest.split(':').next().and_then(|n| n.parse().ok()).expect("a number");
-    }
-    config.validate().expect("the least over-provisioning is legal");
-    config
+/// The smallest over-provisioning that is legal; versions with a table that holds all of them.
+fn versions(compaction: bool, striping: &str, budget: f64) -> DeviceConfig {
+    let mut config = devices::base();
+    config.geometry.blocks_per_plane = 16;
+    config.buffer.bytes = 16 << 10;
+    config.scheme.buffer = BufferKind::PcLru;
+    config.scheme.mapping = MappingKind::MultiVersion;
+    config.scheme.compaction = compaction;
+    config.scheme.striping = striping.into();
+    config.scheme.multi_version.version_budget = budget;
+    config.scheme.multi_version.table_share = 1.0;
+    devices::least(config)
 }
 
 #[test]
@@ -107,16 +109,7 @@ fn a_device_full_of_versions_goes_on() {
     for (compaction, striping, budget) in
         [(false, "CWDP", 0.5), (true, "CWDP", 0.5), (false, "CWDP", 1.0), (true, "dynamic", 1.0)]
     {
-        let mut config = devices::base();
-        config.geometry.blocks_per_plane = 16;
-        config.buffer.bytes = 16 << 10;
-        config.scheme.buffer = BufferKind::PcLru;
-        config.scheme.mapping = MappingKind::MultiVersion;
-        config.scheme.compaction = compaction;
-        config.scheme.striping = striping.into();
-        config.scheme.multi_version.version_budget = budget;
-        config.scheme.multi_version.table_share = 1.0;
-        let config = least(config);
+        let config = versions(compaction, striping, budget);
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         let sectors = ssd.layout().logical_sectors;
         // Every page is written, then partial updates at random: closed loop, so that the device never
@@ -157,17 +150,8 @@ fn versions_give_way_when_the_host_fills_the_device() {
     for (compaction, striping, budget) in
         [(false, "CWDP", 1.0), (true, "CWDP", 0.5), (true, "dynamic", 1.0), (false, "dynamic", 0.5)]
     {
-        let mut config = devices::base();
-        config.geometry.blocks_per_plane = 16;
-        config.buffer.bytes = 16 << 10;
-        config.scheme.buffer = BufferKind::PcLru;
-        config.scheme.mapping = MappingKind::MultiVersion;
-        config.scheme.compaction = compaction;
-        config.scheme.striping = striping.into();
-        config.scheme.multi_version.version_budget = budget;
-        config.scheme.multi_version.table_share = 1.0;
+        let mut config = versions(compaction, striping, budget);
         config.scheme.multi_version.idle_merge_after_ns = 0;
-        let config = least(config);
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         let pages = ssd.layout().logical_sectors / 8;
         let spare = config.geometry.planes() * config.geometry.pages_per_block;
@@ -192,20 +176,42 @@ fn versions_give_way_when_the_host_fills_the_device() {
     }
 }
 
+/// An object that is announced may claim what versions lie in: they are merged, and it is not refused.
+#[test]
+fn versions_give_way_when_an_object_is_announced() {
+    for (compaction, striping) in [(false, "CWDP"), (true, "CWDP"), (false, "dynamic")] {
+        let mut config = versions(compaction, striping, 1.0);
+        config.scheme.streams = StreamsKind::FlashAlloc;
+        config.scheme.multi_version.idle_merge_after_ns = 0;
+        let config = devices::least(config);
+        let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+        let pages = ssd.layout().logical_sectors / 8;
+        let mut draw = Stream::new(6, "half full of versions");
+        closed(&mut ssd, 8, pages / 2, |n| (Op::Write, n * 8, 8));
+        closed(&mut ssd, 8, 10_000, |_| {
+            let length = 1 + draw.below(7);
+            (Op::Write, draw.below(pages / 2) * 8 + draw.below(9 - length), length)
+        });
+        let before = ssd.flash().blocks().extra_total();
+        let spare = config.geometry.planes() * config.geometry.pages_per_block;
+        assert!(before > spare, "{before} of {pages}: not only the {spare} that are spare");
+        let block = u64::from(config.geometry.pages_per_block);
+        closed(&mut ssd, 1, 1, |_| (Op::FlashAlloc, (pages - 2 * block) * 8, 2 * block * 8));
+        assert_eq!(ssd.flash().instances_live(), 1, "{compaction} {striping}");
+        let (after, v) = (ssd.flash().blocks().extra_total(), &ssd.stats().multi_version);
+        assert!(after < before && (compaction || after <= 2 * spare), "{before} {after} {v:?}");
+        closed(&mut ssd, 1, 2 * block, |n| (Op::Write, (pages - 2 * block + n) * 8, 8));
+        closed(&mut ssd, 8, 2 * pages, |n| (Op::Write, n % pages * 8, 8));
+        ssd.check();
+    }
+}
+
 /// With dynamic striping a plane can be full of live pages, and find garbage later that writes to other
 /// planes left there.
 #[test]
 fn full_devices_with_dynamic_striping_go_on() {
     for seed in 0..2 {
-        let mut config = devices::base();
-        config.geometry.blocks_per_plane = 16;
-        config.buffer.bytes = 16 << 10;
-        config.scheme.buffer = BufferKind::PcLru;
-        config.scheme.mapping = MappingKind::MultiVersion;
-        config.scheme.multi_version.version_budget = 1.0;
-        config.scheme.multi_version.table_share = 1.0;
-        config.scheme.striping = "dynamic".into();
-        let mut ssd = Ssd::new(&least(config), 0, 1).expect("a valid device");
+        let mut ssd = Ssd::new(&versions(false, "dynamic", 1.0), 0, 1).expect("a valid device");
         let pages = ssd.layout().logical_sectors / 8;
         let mut draw = Stream::new(seed, "full of versions");
         closed(&mut ssd, 8, 20_000, |n| {

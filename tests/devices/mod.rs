@@ -12,6 +12,20 @@ use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Tim
 use nandle_ssd::streams::{Isolation, StreamsKind};
 use nandle_ssd::victim::VictimKind;
 
+/// The same device with no more spare than it needs.
+#[allow(dead_code)]
+pub fn least(mut config: DeviceConfig) -> DeviceConfig {
+    config.op_ratio = 0.0;
+    for _ in 0..4 {
+        let Err(error) = config.validate() else { break };
+        assert_eq!(error.field, "op_ratio");
+        let rest = error.expected.strip_prefix("at least ").expect("a number is named");
+        config.op_ratio = rest.split(':').next().and_then(|n| n.parse().ok()).expect("a number");
+    }
+    config.validate().expect("the least over-provisioning is legal");
+    config
+}
+
 /// A small SLC device without a buffer.
 pub fn base() -> DeviceConfig {
     DeviceConfig {

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use nandle_nand::{Extent, Extents, Ppn};
 
 use crate::flash::Flash;
+use crate::streams::flashalloc::FlashAlloc;
 use crate::striping::Striping;
 
 /// The marks of all pages, and the marked pages of each plane, oldest first.
@@ -173,6 +174,11 @@ impl Flash {
         room.saturating_sub(self.own_pages(plane))
     }
 
+    /// Whether blocks may be objects' before they are written.
+    pub(crate) fn objects_may_come(&self) -> bool {
+        self.streams.flashalloc().is_some_and(FlashAlloc::may_claim)
+    }
+
     /// Logical pages of `plane` that the host has not written.
     pub(crate) fn unwritten_pages(&self, plane: u32) -> u32 {
         let data = self.layout.data_blocks * self.geometry().pages_per_block;
@@ -180,9 +186,9 @@ impl Flash {
     }
 
     /// Live pages of `plane` that are neither extra nor areas (an area about to be written counts already).
-    /// Where there are objects, blocks are theirs before they are written: then all logical pages count.
+    /// Where objects may come all logical pages count.
     fn own_pages(&self, plane: u32) -> u32 {
-        if self.streams.flashalloc().is_some() {
+        if self.objects_may_come() {
             return self.layout.data_blocks * self.geometry().pages_per_block;
         }
         self.blocks.live(plane).saturating_sub(self.blocks.extra(plane) + self.areas_in(plane))

@@ -183,6 +183,10 @@ impl Flash {
     pub(crate) fn is_stuck(&self, plane: u32) -> bool {
         self.jobs[plane as usize].stuck
     }
+    /// Whether collection has something to gain in a plane that wants it.
+    pub(crate) fn may_gain_room(&self) -> bool {
+        (0..self.geometry().planes()).any(|plane| self.need(plane).is_some() && !self.is_stuck(plane))
+    }
     /// Begins to empty `block` so that an object gets a clean one; `home` = the object that it holds.
     pub(crate) fn begin_merge(&mut self, plane: u32, block: Block, home: Option<u16>) {
         self.start(plane, block, false, home);

@@ -1058,7 +1058,14 @@ impl Ssd {
         }
         let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot as usize];
         let ranges = object_ranges(lsn, sectors, data);
-        let status = match self.flash.flash_alloc(&ranges, stream) {
+        let begun = if self.mapping.give_way(&mut self.flash) {
+            self.flash.flash_alloc(&ranges, stream)
+        } else if self.flash.may_gain_room() {
+            Err(Refusal::Wait)
+        } else {
+            Err(Refusal::NoSpace)
+        };
+        let status = match begun {
             Ok(()) => Status::Ok,
             Err(Refusal::Wait) => return Some(Blocked::Flash),
             Err(Refusal::Overlap) => Status::Overlap,

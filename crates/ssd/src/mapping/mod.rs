@@ -216,6 +216,11 @@ impl Mapping {
         1
     }
 
+    /// An object is about to claim blocks, and the scheme leaves it some. False if that takes time.
+    pub(crate) fn give_way(&mut self, flash: &mut Flash) -> bool {
+        self.versions_mut().is_none_or(|scheme| scheme.give_way(flash))
+    }
+
     /// After how long without any work the drive calls [`Mapping::idle`], if ever.
     pub(crate) fn idle_after(&self) -> Option<Time> {
         self.versions().and_then(MultiVersion::idle_after)

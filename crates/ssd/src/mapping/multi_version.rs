@@ -47,7 +47,6 @@ use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, ENTRY_BYTES};
 use crate::flash::{Flash, Owner, PLAIN, Page, Reads};
 use crate::fragments::{Fragment, FragmentList, runs};
-use crate::streams::StreamsKind;
 
 crate::catalog! {
     /// How an entry points to the next version.
@@ -147,11 +146,6 @@ impl Pointers {
         }
     }
 
-    /// Whether a version that is not compacted needs no place in the table.
-    fn in_entry(&self) -> bool {
-        self.direct || self.both
-    }
-
     /// Whether an entry can say how far `to` is from `from`.
     fn reaches(&self, g: &Geometry, from: Ppn, to: Ppn) -> bool {
         let number = |ppn: Ppn| {
@@ -177,7 +171,7 @@ impl MultiVersion {
                 &scheme.multi_version,
                 &config.geometry,
                 logical_pages,
-                scheme.striping != "dynamic" && scheme.streams != StreamsKind::FlashAlloc,
+                scheme.striping != "dynamic",
             ),
             turn: 0,
         }
@@ -200,9 +194,19 @@ impl MultiVersion {
         u64::from(count) * 4 >= u64::from(self.budget(flash, plane)) * u64::from(quarters)
     }
 
+    /// Whether an entry says both places of its logical page, compacted pages aside.
+    fn says_both(&self, flash: &Flash) -> bool {
+        self.pointers.both && !flash.objects_may_come()
+    }
+
+    /// Whether a version that is not compacted needs no place in the table.
+    fn in_entry(&self, flash: &Flash) -> bool {
+        self.pointers.direct || self.says_both(flash)
+    }
+
     /// Places of the table in use.
     fn places(&self, flash: &Flash) -> u32 {
-        if self.pointers.both { flash.blocks.shared_total() } else { flash.blocks.extra_total() }
+        if self.says_both(flash) { flash.blocks.shared_total() } else { flash.blocks.extra_total() }
     }
 
     /// Whether `quarters` of the table are in use.
@@ -213,7 +217,7 @@ impl MultiVersion {
 
     /// Whether `plane`, or any plane, takes another version.
     fn has_budget(&self, flash: &Flash, plane: Option<u32>) -> bool {
-        (self.pointers.in_entry() || !self.table_reached(flash, 4))
+        (self.in_entry(flash) || !self.table_reached(flash, 4))
             && match plane {
                 Some(plane) => !self.reached(flash, plane, 4),
                 None => (0..flash.geometry().planes()).any(|plane| !self.reached(flash, plane, 4)),
@@ -493,17 +497,25 @@ impl MultiVersion {
         true
     }
 
-    /// Merges what the oldest extra page of `plane` holds; how many logical pages that were.
-    fn merge_oldest(&mut self, flash: &mut Flash, plane: u32) -> u64 {
-        for _ in 0..4 {
-            let Some(ppn) = flash.blocks.oldest_extra(plane) else { return 0 };
-            let lpns = self.mergeable(flash, ppn);
-            if let Some(lpns) = lpns {
-                return if self.merge_at_home(flash, &lpns) { lpns.len() as u64 } else { 0 };
-            }
-            // All there is of its logical pages: nothing to bring together.
+    /// Merges what the oldest extra page of `plane` holds; how many logical pages that were, none if they
+    /// have no room. Where there is nothing to bring together, the page becomes the youngest.
+    fn merge_front(&mut self, flash: &mut Flash, plane: u32) -> Option<u64> {
+        let ppn = flash.blocks.oldest_extra(plane)?;
+        let Some(lpns) = self.mergeable(flash, ppn) else {
             flash.blocks.clear_extra(ppn);
             flash.mark_extra(ppn);
+            return Some(0);
+        };
+        self.merge_at_home(flash, &lpns).then_some(lpns.len() as u64)
+    }
+
+    /// Merges the oldest extra page of `plane` that is worth it, if a short look finds it.
+    fn merge_oldest(&mut self, flash: &mut Flash, plane: u32) -> u64 {
+        for _ in 0..4 {
+            match self.merge_front(flash, plane) {
+                Some(0) => {}
+                merged => return merged.unwrap_or(0),
+            }
         }
         0
     }
@@ -518,12 +530,17 @@ impl MultiVersion {
         }
     }
 
+    /// Whether `plane` holds more extra pages than it may.
+    fn is_crowded(&self, flash: &Flash, plane: u32) -> bool {
+        let extra = flash.blocks.extra(plane);
+        extra > 0 && extra + flash.areas_in(plane) > self.budget(flash, plane)
+    }
+
     fn make_room(&mut self, flash: &mut Flash, plane: u32) {
         /// A new page takes the room of one version at most; the others are for what was left over.
         const MOST: u32 = 3;
         for _ in 0..MOST {
-            let extra = flash.blocks.extra(plane);
-            if extra == 0 || extra + flash.areas_in(plane) <= self.budget(flash, plane) {
+            if !self.is_crowded(flash, plane) {
                 return;
             }
             let merged = self.merge_oldest(flash, plane);
@@ -534,12 +551,28 @@ impl MultiVersion {
         }
     }
 
+    /// Objects come: versions keep to the spare pages, and to their table. False if that has to wait until
+    /// collection has made room for what they are merged to.
+    pub(crate) fn give_way(&mut self, flash: &mut Flash) -> bool {
+        flash.expect_objects();
+        for plane in 0..flash.geometry().planes() {
+            for _ in 0..flash.blocks.extra(plane) {
+                let table_is_full = !self.in_entry(flash) && self.places(flash) > self.pointers.slots;
+                if !table_is_full && !self.is_crowded(flash, plane) {
+                    break;
+                }
+                let Some(merged) = self.merge_front(flash, plane) else { return false };
+                flash.stats.multi_version.merges_pressure += merged;
+            }
+        }
+        true
+    }
+
     /// Under pressure, an idle chip merges its oldest version: one plane is looked at for each write.
     fn relieve(&mut self, flash: &mut Flash) {
         let plane = self.next_plane(flash);
         // For the table alone no compacted page is taken apart: that costs more programs than its place saves.
-        let pressed =
-            self.reached(flash, plane, 3) || !self.pointers.in_entry() && self.table_reached(flash, 3);
+        let pressed = self.reached(flash, plane, 3) || !self.in_entry(flash) && self.table_reached(flash, 3);
         if flash.blocks.extra(plane) > 0 && pressed && flash.plane_is_idle(plane) {
             let merged = self.merge_oldest(flash, plane);
             flash.stats.multi_version.merges_pressure += merged;

@@ -109,6 +109,11 @@ impl FlashAlloc {
         }
     }
 
+    /// Whether blocks may be objects' before they are written.
+    pub(crate) fn may_claim(&self) -> bool {
+        self.spread || self.config.auto_align > 0 || self.config.auto_run > 0
+    }
+
     /// Matches a page with its instance.
     #[inline]
     pub(super) fn role(&self, lpn: u32) -> Role {
@@ -184,6 +189,13 @@ impl Flash {
         }
         self.keep_log_short();
         self.begin_instance(ranges, class, false)
+    }
+
+    /// There will be objects.
+    pub(crate) fn expect_objects(&mut self) {
+        if let Some(f) = self.streams.flashalloc_mut() {
+            f.spread = true;
+        }
     }
 
     /// FlashFree: the instances that have sectors of the range are at their end.
