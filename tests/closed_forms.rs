@@ -193,6 +193,22 @@ fn buffered_writes_cost_ram_until_there_is_no_room() {
 }
 
 #[test]
+fn flushes_ask_nothing_of_a_drive_with_capacitors() {
+    for plp in [false, true] {
+        let mut config = array(1, 1);
+        (config.timing.dram_ns, config.buffer.bytes, config.recovery.plp) = (1_000, 1 << 20, plp);
+        let mut ssd = new(&config);
+        assert_eq!(one(&mut ssd, Op::Write, 0, 8), 1_000);
+        assert_eq!(one(&mut ssd, Op::Flush, 0, 0), 1_000 + if plp { 0 } else { TRANSFER + PROGRAM });
+        assert_eq!(one(&mut ssd, Op::Trim, 8, 8), 1_000);
+        assert_eq!(one(&mut ssd, Op::Flush, 0, 0), 1_000 + if plp { 0 } else { TRANSFER + PROGRAM });
+        // What is in RAM is on flash when the capacitors are empty.
+        let (time, pages) = ssd.hold_up();
+        assert_eq!((time > 0, pages), (plp, if plp { 2 } else { 0 }));
+    }
+}
+
+#[test]
 fn a_full_buffer_drains_on_all_dies() {
     // Eight dies, a buffer of 16 pages, 64 writes waiting: room is made for all of them at once, so
     // throughput is the dies', as without a buffer.

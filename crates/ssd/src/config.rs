@@ -174,7 +174,7 @@ pub struct RecoveryConfig {
     /// this many; recovery scans about this many pages for each page that a whole checkpoint takes.
     pub checkpoint_interval: u32,
     /// Power-loss protection: capacitors keep the drive running until everything that was acknowledged
-    /// is on flash, so that acknowledged writes are durable.
+    /// is on flash, so that acknowledged writes are durable: a FLUSH is answered at once, FUA asks for no more.
     pub plp: bool,
 }
 

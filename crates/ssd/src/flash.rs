@@ -115,6 +115,8 @@ pub struct Flash {
     pub(crate) read_only: bool,
     /// A request gave up waiting: what it waits for may have come.
     pub(crate) progress: bool,
+    /// The write at the front of the queue waits for a page.
+    pub(crate) host_waits: bool,
     /// Decide in place of some policies; none as a rule.
     pub(crate) advisors: Advisors,
 }
@@ -163,6 +165,7 @@ impl Flash {
             gc_look: Vec::new(),
             read_only: false,
             progress: false,
+            host_waits: false,
             advisors: Advisors::new(),
             config: config.clone(),
             layout: layout.clone(),

@@ -168,6 +168,8 @@ pub struct Ssd {
     idle_at: Option<Time>,
     /// Operations that have ended, if someone wants to know.
     pub(crate) operations: Option<Vec<Operation>>,
+    /// The power is gone and the capacitors carry on: what is in RAM must reach the flash now.
+    on_capacitors: bool,
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
     short: u64,
     digest: u64,
@@ -322,6 +324,7 @@ impl Ssd {
             waiting: None,
             idle_at: None,
             operations: None,
+            on_capacitors: false,
             short: 0,
             digest: 0,
             recovery: None,
@@ -342,6 +345,7 @@ impl Ssd {
     /// Flushes with what is left of the power; nanoseconds that it took.
     fn flush_on_capacitors(&mut self) -> Time {
         let start = self.now();
+        self.on_capacitors = true;
         let command =
             Command { id: u64::MAX, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
         self.submit(start, &command);
@@ -351,6 +355,11 @@ impl Ssd {
             flushed = done.drain(..).any(|completion| completion.id == u64::MAX);
         }
         self.now() - start
+    }
+
+    /// Whether what the drive has taken survives a power cut before it is on flash.
+    fn ram_is_durable(&self) -> bool {
+        self.flash.config.recovery.plp && !self.on_capacitors
     }
 
     /// How long the capacitors would have to last if the power went now (ns), and the pages that would
@@ -471,6 +480,7 @@ impl Ssd {
         let number = self.next_number;
         self.next_number += 1;
         let status = self.refuse(command);
+        let fua = command.fua && !self.ram_is_durable();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.requests.push(Request::VACANT);
             (self.requests.len() - 1) as u32
@@ -478,7 +488,7 @@ impl Ssd {
         // Field by field: a vacant slot's vectors are empty, and stay as they are.
         let request = &mut self.requests[slot as usize];
         (request.id, request.number) = (command.id, number);
-        (request.op, request.fua, request.stream) = (command.op, command.fua, command.stream);
+        (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
         (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
         (request.status, request.noticed, request.short) = (status, false, 0);
         request.remaining = 1; // released when everything of it is placed
@@ -495,6 +505,9 @@ impl Ssd {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
             self.queue.push_back(slot);
+            if command.op == Op::FlashAlloc {
+                self.flash.queue_call(&self.ranges(slot), true);
+            }
             self.claim_room(slot);
             if self.queue.len() == 1 || self.short > 0 {
                 self.pump();
@@ -527,10 +540,19 @@ impl Ssd {
         self.flash.read_only = true;
         while let Some(slot) = self.queue.pop_front() {
             self.short -= std::mem::take(&mut self.requests[slot as usize].short);
+            if self.requests[slot as usize].op == Op::FlashAlloc {
+                self.flash.queue_call(&self.ranges(slot), false);
+            }
             self.requests[slot as usize].status = Status::ReadOnly;
             self.flash.stats.rejected += 1;
             self.release(slot);
         }
+    }
+
+    /// What a FlashAlloc call names.
+    fn ranges(&self, slot: u32) -> Vec<(u64, u64)> {
+        let Request { lsn, sectors, ref data, .. } = self.requests[slot as usize];
+        object_ranges(lsn, sectors, data)
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
@@ -735,7 +757,8 @@ impl Ssd {
                 self.release(slot);
             }
         }
-        if blocked == Some(Blocked::Flash) {
+        self.flash.host_waits = blocked == Some(Blocked::Flash);
+        if self.flash.host_waits {
             self.flash.look_everywhere();
         }
         let now = self.now();
@@ -1056,8 +1079,7 @@ impl Ssd {
         if !self.flash.log_has_room() {
             return Some(Blocked::Flash);
         }
-        let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot as usize];
-        let ranges = object_ranges(lsn, sectors, data);
+        let (ranges, stream) = (self.ranges(slot), self.requests[slot as usize].stream);
         let begun = if self.mapping.give_way(&mut self.flash) {
             self.flash.flash_alloc(&ranges, stream)
         } else if self.flash.may_gain_room() {
@@ -1071,6 +1093,7 @@ impl Ssd {
             Err(Refusal::Overlap) => Status::Overlap,
             Err(Refusal::NoSpace) => Status::NoCleanBlocks,
         };
+        self.flash.queue_call(&ranges, false);
         self.requests[slot as usize].status = status;
         self.flash.stats.flashalloc_calls += 1;
         self.flash.stats.rejected += u64::from(status != Status::Ok);
@@ -1084,6 +1107,10 @@ impl Ssd {
     }
 
     fn flush(&mut self, slot: u32) -> Option<Blocked> {
+        if self.ram_is_durable() {
+            self.release(slot);
+            return None;
+        }
         while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {
             if !self.evict() {
                 return Some(Blocked::Flash);

@@ -17,13 +17,16 @@
 //!   unwritten blocks are normal again. So they are after `FlashFree`, which the paper lacks: a file
 //!   that turned out shorter than it was allocated would keep clean blocks for ever.
 //! - A page on the border of two ranges belongs to the object that comes first in it.
-//! - A call that lacks blocks waits in the host's queue while others are merged. It is refused when
-//!   nothing is left to merge, and at once if all live instances together could hold more pages at the
-//!   cost of other data than the drive has to spare: dedicated pages beyond the object's size, and
-//!   older copies of its pages elsewhere, which stay live until they are overwritten.
+//! - A call may take what a normal write may: all clean blocks but those that collection works with.
+//! - A call that lacks blocks waits in the host's queue while others are merged, in all planes at once for
+//!   all calls that wait. It is refused when nothing is left to merge, and at once if all live instances
+//!   together could hold more pages at the cost of other data than the drive has to spare: dedicated pages
+//!   beyond the object's size, and older copies of its pages elsewhere, live until they are overwritten.
 //! - If normal blocks are all fully valid, collection for normal writes does take blocks of ended
 //!   objects, and their survivors become normal: only in this way does a drive whose objects were
 //!   overwritten piecemeal not stop (`Stats::dedicated_demoted`).
+//! - Of planes that have clean blocks, objects get those first in which the fewest blocks of objects are
+//!   being written, so that small objects written side by side share no plane.
 //! - Under static striping a page of an object lies in any plane. A normal write whose own plane can
 //!   gain nothing goes to another one.
 //!
@@ -77,7 +80,8 @@ pub struct FlashAlloc {
     config: StreamsConfig,
     /// Objects have been here: pages may lie off their home planes.
     pub(crate) spread: bool,
-    /// Clean blocks that the call at the front of the queue waits for.
+    /// Blocks that the calls in the queue name, and those that the call at its front lacks.
+    queued: u32,
     demand: u32,
     /// Nothing is left to merge for it.
     failed: bool,
@@ -100,6 +104,7 @@ impl FlashAlloc {
             objects: Objects::new(geometry, logical_pages),
             config: config.clone(),
             spread: false,
+            queued: 0,
             demand: 0,
             failed: false,
             erasing: 0,
@@ -151,10 +156,11 @@ impl Flash {
         self.streams.flashalloc().map(|f| f.config.max_ranges)
     }
 
-    /// Clean blocks of `plane` that an object may have: beyond those that collection works with.
+    /// Clean blocks of `plane` that an object may have: like a normal write, all but those that collection
+    /// works with.
     #[inline]
     fn clean_blocks(&self, plane: u32) -> u32 {
-        self.blocks.free(plane).saturating_sub(self.layout.soft_blocks)
+        self.blocks.free(plane).saturating_sub(self.layout.hard_blocks)
     }
 
     fn all_clean_blocks(&self) -> u32 {
@@ -170,6 +176,15 @@ impl Flash {
     }
 
     // ---- the commands ---------------------------------------------------------------------------
+
+    /// A call comes to the queue, or leaves it.
+    pub(crate) fn queue_call(&mut self, ranges: &[(u64, u64)], comes: bool) {
+        let block = u64::from(self.spp) * u64::from(self.geometry().pages_per_block);
+        let blocks = ranges.iter().map(|r| r.1).sum::<u64>().div_ceil(block) as u32;
+        if let Some(f) = self.streams.flashalloc_mut() {
+            f.queued = if comes { f.queued + blocks } else { f.queued - blocks };
+        }
+    }
 
     /// FlashAlloc: `ranges` (first sector, sectors), disjoint and on the device, are one object.
     pub(crate) fn flash_alloc(&mut self, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
@@ -279,15 +294,24 @@ impl Flash {
         Ok(())
     }
 
-    /// Takes clean blocks, spread over the planes: a round over those that have most of them, then
-    /// the next round.
+    /// Takes clean blocks, spread over the planes, a round over all of them at a time: first those that have
+    /// the fewest blocks of objects to write and, of these, most clean ones. A plane that
+    /// would have to collect garbage for it counts as if it had one more.
     fn take_clean_blocks(&mut self, count: u32) -> Vec<Block> {
         let mut out = Vec::with_capacity(count as usize);
+        let mut writing = vec![0_u32; self.geometry().planes() as usize];
+        for block in self.streams.flashalloc().expect("asked before").objects.unfinished_blocks() {
+            writing[self.geometry().plane_of(block) as usize] += 1;
+        }
         while out.len() < count as usize {
             let f = self.streams.flashalloc_mut().expect("asked before");
             let (planes, turn) = (f.planes.len(), f.turn as usize);
             let mut order: Vec<u32> = (0..planes).map(|n| f.planes[(turn + n) % planes]).collect();
-            order.sort_by_key(|&plane| std::cmp::Reverse(self.clean_blocks(plane)));
+            let load = |plane: u32| {
+                let collects = self.blocks.free(plane) <= self.layout.soft_blocks;
+                (writing[plane as usize] + u32::from(collects), std::cmp::Reverse(self.clean_blocks(plane)))
+            };
+            order.sort_by_key(|&plane| load(plane));
             for plane in order {
                 if out.len() < count as usize && self.clean_blocks(plane) > 0 {
                     out.extend(self.blocks.take_free(plane, false));
@@ -514,9 +538,10 @@ impl Flash {
         }
     }
 
-    /// A victim among blocks of ended objects, for a plane whose normal blocks gain nothing.
+    /// A victim among blocks of ended objects, for a plane whose normal blocks gain nothing while the host
+    /// waits.
     pub(crate) fn dedicated_victim(&self, plane: u32) -> Option<Block> {
-        self.streams.flashalloc()?;
+        self.streams.flashalloc().filter(|_| self.host_waits)?;
         self.blocks.dedicated(plane).buckets().next().map(|(_, block)| block)
     }
 
@@ -545,21 +570,21 @@ impl Flash {
             .min()
     }
 
-    /// Begins to merge blocks for the call that waits for clean ones; true if planes have to be looked
+    /// Begins to merge blocks for the calls that wait for clean ones; true if planes have to be looked
     /// after.
     pub(crate) fn merge_for_object(&mut self) -> bool {
         let Some(f) = self.streams.flashalloc() else { return false };
-        if f.demand == 0 {
+        if f.queued == 0 {
             return false;
         }
-        let (demand, erasing) = (f.demand, f.erasing);
+        let (queued, demand, erasing) = (f.queued, f.demand, f.erasing);
         let clean = self.all_clean_blocks();
-        if clean >= demand {
+        if demand > 0 && clean >= demand {
             return self.settle_demand(false);
         }
         let planes = self.geometry().planes();
         let active = (0..planes).filter(|&plane| self.job_is_active(plane)).count() as u32 + erasing;
-        let mut wanted = (demand - clean).saturating_sub(active);
+        let mut wanted = queued.saturating_sub(clean + active);
         if wanted == 0 {
             return false;
         }
@@ -580,7 +605,7 @@ impl Flash {
                 (wanted, begun) = (wanted - 1, begun + 1);
             }
         }
-        if begun == 0 && active == 0 {
+        if begun == 0 && active == 0 && demand > 0 {
             return self.settle_demand(true);
         }
         begun > 0

@@ -184,6 +184,12 @@ impl Objects {
         Some(number)
     }
 
+    /// Blocks of live instances that are not fully written.
+    pub fn unfinished_blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        let homes = self.homes.iter().filter(|home| home.instances > 0);
+        homes.flat_map(|home| home.lanes.iter().chain(&home.clean).copied())
+    }
+
     /// Whether another home can be made.
     pub fn has_home(&self) -> bool {
         !self.free_homes.is_empty() || self.homes.len() < MOST_HOMES
