@@ -10,7 +10,7 @@ use nandle_ssd::streams::StreamsKind;
 fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc].map(|policy| {
         let config = drive(16, policy).expect("a preset");
-        run("fio-2m-8", &config, 1, policy == StreamsKind::FlashAlloc).expect("it runs")
+        run("fio-2m-8", &config, 1, policy == StreamsKind::FlashAlloc, false).expect("it runs")
     });
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());
     // The files were laid out without objects: their blocks are merged in the first half.

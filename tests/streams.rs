@@ -456,6 +456,63 @@ fn bad_calls_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn a_call_takes_what_a_normal_write_may() {
+    let mut ssd = device();
+    let sectors = ssd.layout().logical_sectors;
+    let mut draw = Stream::new(2, "aging");
+    for _ in 0..6 * sectors {
+        run(&mut ssd, Op::Write, draw.below(sectors), 1, &[]);
+    }
+    settle(&mut ssd);
+    let layout = ssd.layout().clone();
+    let free = |ssd: &Ssd, plane| ssd.flash().blocks().free(plane);
+    assert!((0..4).all(|plane| free(&ssd, plane) <= layout.soft_blocks), "collection keeps no more");
+    // There is one nevertheless, without waiting; when normal writes want one, it is collection's turn again.
+    let (now, moved) = (ssd.now(), ssd.stats().gc_moved_pages);
+    assert_eq!(run(&mut ssd, Op::FlashAlloc, 0, 12, &[]).at, now);
+    assert!((0..4).all(|plane| free(&ssd, plane) >= layout.hard_blocks));
+    for lsn in 12..sectors {
+        assert_eq!(run(&mut ssd, Op::Write, lsn, 1, &[]).status, Status::Ok);
+    }
+    assert!(ssd.stats().gc_moved_pages > moved);
+    settle(&mut ssd);
+}
+
+#[test]
+fn objects_written_side_by_side_share_no_plane() {
+    let mut ssd = device();
+    let (block, sectors) = (12, ssd.layout().logical_sectors);
+    let mut draw = Stream::new(3, "side by side");
+    for n in 0..sectors / block {
+        assert_eq!(alloc(&mut ssd, n * block, block), Status::Ok);
+        run(&mut ssd, Op::Write, n * block, block, &[]);
+    }
+    // Objects die anywhere, so the planes' clean blocks are no longer equal.
+    for round in 0..50 {
+        let mut objects = std::collections::BTreeSet::new();
+        while objects.len() < 4 {
+            objects.insert(draw.below(sectors / block));
+        }
+        for &n in &objects {
+            assert_eq!(alloc(&mut ssd, n * block, block), Status::Ok);
+        }
+        for page in 0..block {
+            for &n in &objects {
+                run(&mut ssd, Op::Write, n * block + page, 1, &[]);
+            }
+        }
+        let g = &ssd.config().geometry;
+        let planes: std::collections::BTreeSet<u32> = objects
+            .iter()
+            .flat_map(|&n| blocks_of(&ssd, n * block, block))
+            .map(|block| g.plane_of(nandle_ssd::nand::Block(block)))
+            .collect();
+        assert_eq!(planes.len(), 4, "round {round}");
+    }
+    settle(&mut ssd);
+}
+
+#[test]
 fn a_call_merges_normal_blocks_until_it_has_clean_ones() {
     let mut ssd = device();
     let sectors = ssd.layout().logical_sectors;

@@ -505,9 +505,6 @@ impl Ssd {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
             self.queue.push_back(slot);
-            if command.op == Op::FlashAlloc {
-                self.flash.queue_call(&self.ranges(slot), true);
-            }
             self.claim_room(slot);
             if self.queue.len() == 1 || self.short > 0 {
                 self.pump();
@@ -540,19 +537,10 @@ impl Ssd {
         self.flash.read_only = true;
         while let Some(slot) = self.queue.pop_front() {
             self.short -= std::mem::take(&mut self.requests[slot as usize].short);
-            if self.requests[slot as usize].op == Op::FlashAlloc {
-                self.flash.queue_call(&self.ranges(slot), false);
-            }
             self.requests[slot as usize].status = Status::ReadOnly;
             self.flash.stats.rejected += 1;
             self.release(slot);
         }
-    }
-
-    /// What a FlashAlloc call names.
-    fn ranges(&self, slot: u32) -> Vec<(u64, u64)> {
-        let Request { lsn, sectors, ref data, .. } = self.requests[slot as usize];
-        object_ranges(lsn, sectors, data)
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
@@ -1079,7 +1067,8 @@ impl Ssd {
         if !self.flash.log_has_room() {
             return Some(Blocked::Flash);
         }
-        let (ranges, stream) = (self.ranges(slot), self.requests[slot as usize].stream);
+        let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot as usize];
+        let ranges = object_ranges(lsn, sectors, data);
         let begun = if self.mapping.give_way(&mut self.flash) {
             self.flash.flash_alloc(&ranges, stream)
         } else if self.flash.may_gain_room() {
@@ -1093,7 +1082,6 @@ impl Ssd {
             Err(Refusal::Overlap) => Status::Overlap,
             Err(Refusal::NoSpace) => Status::NoCleanBlocks,
         };
-        self.flash.queue_call(&ranges, false);
         self.requests[slot as usize].status = status;
         self.flash.stats.flashalloc_calls += 1;
         self.flash.stats.rejected += u64::from(status != Status::Ok);

@@ -171,7 +171,8 @@ impl<'a> Replayer<'a> {
         self.points.push(Point { at_ns: self.ssd.now() - self.begun, host_bytes: self.host_bytes, waf });
     }
 
-    fn phase(&mut self, mut phase: Phase, calls: bool, every: u64) -> Result<(), Error> {
+    /// Replays `phase` to its end, or for `most_ns`; a point is noted every so many bytes.
+    fn phase(&mut self, mut phase: Phase, calls: bool, every: u64, most_ns: u64) -> Result<(), Error> {
         let depth = match phase.replay {
             Replay::Closed { iodepth } => iodepth,
             _ => 32,
@@ -179,7 +180,7 @@ impl<'a> Replayer<'a> {
         let mut requests: Vec<Request> = vec![];
         let mut next = 0;
         let mut due = every;
-        loop {
+        while self.ssd.now() - self.begun < most_ns {
             if next == requests.len() {
                 // An object's calls are one: they may not be cut apart.
                 requests.clear();
@@ -256,24 +257,35 @@ pub fn drive(scale: u32, policy: StreamsKind) -> Result<DeviceConfig, Error> {
     Ok(config)
 }
 
-/// Replays one workload on one drive; with `calls`, FlashAlloc commands reach it.
+/// How long the paper's fio runs, in nanoseconds (section 6, Fig 5).
+const HOUR: u64 = 3_600_000_000_000;
+
+/// Replays one workload on one drive; with `calls`, FlashAlloc commands reach it. fio overwrites its files
+/// four times or, `hour`, for an hour.
 ///
 /// # Errors
 /// If the drive or the workload cannot be had, or the drive stops.
-pub fn run(workload: &'static str, config: &DeviceConfig, seed: u64, calls: bool) -> Result<Outcome, Error> {
+pub fn run(
+    workload: &'static str,
+    config: &DeviceConfig,
+    seed: u64,
+    calls: bool,
+    hour: bool,
+) -> Result<Outcome, Error> {
     let mut ssd = Ssd::new(config, 0, seed).map_err(|e| Error::input(e.to_string()))?;
     let target = Target {
         logical_bytes: ssd.layout().logical_bytes,
         page_bytes: config.geometry.page_bytes,
         sector_bytes: config.geometry.sector_bytes,
         seed,
-        requests: None,
+        requests: (hour && workload.starts_with("fio")).then_some(1 << 40),
     };
     let phases = named(workload, &target)?.phases;
     let last = phases.len() - 1;
     for (n, phase) in phases.into_iter().enumerate() {
         let mut replayer = Replayer::new(&mut ssd);
-        replayer.phase(phase, calls, (target.logical_bytes / 8).max(1))?;
+        let most_ns = if n == last && target.requests.is_some() { HOUR } else { u64::MAX };
+        replayer.phase(phase, calls, (target.logical_bytes / 8).max(1), most_ns)?;
         if n < last {
             continue;
         }
@@ -347,7 +359,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
             |&(workload, policy)| {
                 let mut config = drive(scale, policy)?;
                 config.buffer.bytes *= u64::from(buffered);
-                run(workload, &config, options.seed, policy == StreamsKind::FlashAlloc)
+                run(workload, &config, options.seed, policy == StreamsKind::FlashAlloc, !options.quick)
             },
         )?;
         claims(&outcomes, note, &mut report.claims);
@@ -390,7 +402,7 @@ fn variants(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), Er
         |&(workload, &(_, policy, change, calls))| {
             let mut config = drive(scale, policy)?;
             change(&mut config.streams);
-            match run(workload, &config, bench.options.seed, calls) {
+            match run(workload, &config, bench.options.seed, calls, false) {
                 // A defect of the setting is a result to show, and no reason to lose the others.
                 Err(Error::Stuck { at_ns, .. }) => Ok(Err(at_ns)),
                 done => done.map(Ok),

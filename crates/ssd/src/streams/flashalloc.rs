@@ -18,10 +18,10 @@
 //!   that turned out shorter than it was allocated would keep clean blocks for ever.
 //! - A page on the border of two ranges belongs to the object that comes first in it.
 //! - A call may take what a normal write may: all clean blocks but those that collection works with.
-//! - A call that lacks blocks waits in the host's queue while others are merged, in all planes at once for
-//!   all calls that wait. It is refused when nothing is left to merge, and at once if all live instances
-//!   together could hold more pages at the cost of other data than the drive has to spare: dedicated pages
-//!   beyond the object's size, and older copies of its pages elsewhere, live until they are overwritten.
+//! - A call that lacks blocks waits in the host's queue while others are merged. It is refused when
+//!   nothing is left to merge, and at once if all live instances together could hold more pages at the
+//!   cost of other data than the drive has to spare: dedicated pages beyond the object's size, and
+//!   older copies of its pages elsewhere, which stay live until they are overwritten.
 //! - If normal blocks are all fully valid, collection for normal writes does take blocks of ended
 //!   objects, and their survivors become normal: only in this way does a drive whose objects were
 //!   overwritten piecemeal not stop (`Stats::dedicated_demoted`).
@@ -80,8 +80,7 @@ pub struct FlashAlloc {
     config: StreamsConfig,
     /// Objects have been here: pages may lie off their home planes.
     pub(crate) spread: bool,
-    /// Blocks that the calls in the queue name, and those that the call at its front lacks.
-    queued: u32,
+    /// Clean blocks that the call at the front of the queue waits for.
     demand: u32,
     /// Nothing is left to merge for it.
     failed: bool,
@@ -104,7 +103,6 @@ impl FlashAlloc {
             objects: Objects::new(geometry, logical_pages),
             config: config.clone(),
             spread: false,
-            queued: 0,
             demand: 0,
             failed: false,
             erasing: 0,
@@ -176,15 +174,6 @@ impl Flash {
     }
 
     // ---- the commands ---------------------------------------------------------------------------
-
-    /// A call comes to the queue, or leaves it.
-    pub(crate) fn queue_call(&mut self, ranges: &[(u64, u64)], comes: bool) {
-        let block = u64::from(self.spp) * u64::from(self.geometry().pages_per_block);
-        let blocks = ranges.iter().map(|r| r.1).sum::<u64>().div_ceil(block) as u32;
-        if let Some(f) = self.streams.flashalloc_mut() {
-            f.queued = if comes { f.queued + blocks } else { f.queued - blocks };
-        }
-    }
 
     /// FlashAlloc: `ranges` (first sector, sectors), disjoint and on the device, are one object.
     pub(crate) fn flash_alloc(&mut self, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
@@ -570,21 +559,21 @@ impl Flash {
             .min()
     }
 
-    /// Begins to merge blocks for the calls that wait for clean ones; true if planes have to be looked
+    /// Begins to merge blocks for the call that waits for clean ones; true if planes have to be looked
     /// after.
     pub(crate) fn merge_for_object(&mut self) -> bool {
         let Some(f) = self.streams.flashalloc() else { return false };
-        if f.queued == 0 {
+        if f.demand == 0 {
             return false;
         }
-        let (queued, demand, erasing) = (f.queued, f.demand, f.erasing);
+        let (demand, erasing) = (f.demand, f.erasing);
         let clean = self.all_clean_blocks();
-        if demand > 0 && clean >= demand {
+        if clean >= demand {
             return self.settle_demand(false);
         }
         let planes = self.geometry().planes();
         let active = (0..planes).filter(|&plane| self.job_is_active(plane)).count() as u32 + erasing;
-        let mut wanted = queued.saturating_sub(clean + active);
+        let mut wanted = (demand - clean).saturating_sub(active);
         if wanted == 0 {
             return false;
         }
@@ -605,7 +594,7 @@ impl Flash {
                 (wanted, begun) = (wanted - 1, begun + 1);
             }
         }
-        if begun == 0 && active == 0 && demand > 0 {
+        if begun == 0 && active == 0 {
             return self.settle_demand(true);
         }
         begun > 0
