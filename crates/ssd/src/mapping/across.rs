@@ -561,9 +561,9 @@ impl Flash {
                 at: (start as i32 + shifts[half]) as u8,
             }));
         }
-        let lead = parts.iter().flatten().next().map_or(first, |part| part.lpn);
-        let (role, class) =
-            (self.host_role(lead, write.stream), PageClass { full: false, alone: write.alone });
+        // An area goes where its first page would: for that page room was checked too.
+        let role = self.host_role(first, write.stream);
+        let class = PageClass { full: false, alone: write.alone };
         let plane = self.choose_plane(first, role, class).expect("room was checked");
         let release = parts.iter().flatten().map(|part| part.release).sum();
         let owner = Owner { request: write.request, release };
