@@ -89,6 +89,7 @@ impl Flash {
             let mut victim = need.and_then(|need| self.choose_victim(plane, need));
             while need == Some(Need::Room)
                 && victim.is_none()
+                && self.host_waits
                 && self.nand.in_flight() == 0
                 && self.urgent(plane)
                 && self.end_oldest_object()
