@@ -347,7 +347,10 @@ impl MultiVersion {
         for part in &group.parts {
             let plane = flash.home(part.lpn)?;
             let load = flash.nand.load(flash.geometry().die_of_plane(plane));
+            // A plane that can gain nothing may have none: its pages go elsewhere, each by itself.
+            let has_room = matches!(role, Role::Object(_)) || flash.room(plane, role, class) > 0;
             if best.is_none_or(|(least, _)| load < least)
+                && has_room
                 && self.takes_group(flash, plane)
                 && self.all_reach(flash, group, plane, role, class)
             {
