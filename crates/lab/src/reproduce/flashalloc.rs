@@ -436,7 +436,7 @@ const BEGINNING: &str = "the average has the beginning in it, when there was not
 const LAYOUT: &str = "the files are laid out without calls, as fio does it; their blocks are merged before the first \
     overwrites find clean ones: in the second half it is near 1 (table)";
 const DIES: &str = "an object's pages go to one block, that is one die, while vanilla spreads a request over all of \
-    them; the buffer makes room for one request at a time (without it the ratio rises)";
+    them";
 const FILLING: &str = "collection has little to do until the drive is nearly full; in what state the authors' \
     drive began, and how long it stayed full, is not said";
 const COPIES: &str = "FlashAlloc copies less here than in the paper: only what is beside the doublewrite buffer is \
