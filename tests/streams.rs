@@ -248,6 +248,17 @@ fn device() -> Ssd {
     Ssd::new(&objects_device(), 0, 1).expect("a valid device")
 }
 
+/// The same device, overwritten at random six times over, and its sectors.
+fn aged(seed: u64) -> (Ssd, u64) {
+    let mut ssd = device();
+    let sectors = ssd.layout().logical_sectors;
+    let mut draw = Stream::new(seed, "aging");
+    for _ in 0..6 * sectors {
+        run(&mut ssd, Op::Write, draw.below(sectors), 1, &[]);
+    }
+    (ssd, sectors)
+}
+
 fn alloc(ssd: &mut Ssd, lsn: u64, sectors: u64) -> Status {
     run(ssd, Op::FlashAlloc, lsn, sectors, &[]).status
 }
@@ -457,12 +468,7 @@ fn bad_calls_are_refused_and_change_nothing() {
 
 #[test]
 fn a_call_takes_what_a_normal_write_may() {
-    let mut ssd = device();
-    let sectors = ssd.layout().logical_sectors;
-    let mut draw = Stream::new(2, "aging");
-    for _ in 0..6 * sectors {
-        run(&mut ssd, Op::Write, draw.below(sectors), 1, &[]);
-    }
+    let (mut ssd, sectors) = aged(2);
     settle(&mut ssd);
     let layout = ssd.layout().clone();
     let free = |ssd: &Ssd, plane| ssd.flash().blocks().free(plane);
@@ -514,12 +520,7 @@ fn objects_written_side_by_side_share_no_plane() {
 
 #[test]
 fn a_call_merges_normal_blocks_until_it_has_clean_ones() {
-    let mut ssd = device();
-    let sectors = ssd.layout().logical_sectors;
-    let mut draw = Stream::new(1, "aging");
-    for _ in 0..6 * sectors {
-        run(&mut ssd, Op::Write, draw.below(sectors), 1, &[]);
-    }
+    let (mut ssd, sectors) = aged(1);
     let moved = ssd.stats().gc_moved_pages;
     // Three objects of the size of the spare space at most: older copies stay until overwritten.
     for n in 0..3 {

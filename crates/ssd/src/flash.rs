@@ -115,7 +115,7 @@ pub struct Flash {
     pub(crate) read_only: bool,
     /// A request gave up waiting: what it waits for may have come.
     pub(crate) progress: bool,
-    /// The write at the front of the queue waits for a page.
+    /// What is at the front of the queue waits for room.
     pub(crate) host_waits: bool,
     /// Decide in place of some policies; none as a rule.
     pub(crate) advisors: Advisors,
