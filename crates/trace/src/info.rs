@@ -1,12 +1,16 @@
 use crate::{Error, Op, Request, Source};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::sync::mpsc::sync_channel;
 
 /// Footprints and reuse count pages of this size, whatever the sizes asked for.
 const FOOTPRINT_PAGE: u64 = 4096;
 /// Pages whose state shares one entry of a map.
 const GROUP: u64 = 16;
+/// The lowest bit of each page of a group.
+const ONE: u64 = 0x1111_1111_1111_1111;
 const READ: u64 = 1;
 const WRITTEN: u64 = 2;
 /// Written and not trimmed since: a partial write finds something to merge with.
@@ -16,6 +20,9 @@ const PARTIAL: u64 = 8;
 const SECOND: u64 = 1_000_000_000;
 /// Pages of one read or write that are looked at; only nonsense is longer.
 const MAX_PAGES: u64 = 1 << 22;
+/// Requests that reader and collector hand over at a time, and how often before one waits.
+const BATCH: usize = 4096;
+const BATCHES: usize = 4;
 
 /// What to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,17 +153,33 @@ impl Info {
     /// Those of the source, and page or sector sizes of 0 bytes.
     pub fn of(source: &mut dyn Source, options: &InfoOptions) -> Result<Info, Error> {
         let mut collector = Collector::new(options)?;
-        let mut requests = Vec::with_capacity(4096);
-        loop {
-            requests.clear();
-            source.fill(&mut requests, 4096)?;
-            if requests.is_empty() {
-                return Ok(collector.finish());
-            }
-            for request in &requests {
-                collector.add(request);
-            }
+        let (sender, filled) = sync_channel(BATCHES);
+        let (back, emptied) = sync_channel(BATCHES);
+        for _ in 0..BATCHES {
+            back.try_send(Vec::with_capacity(BATCH)).expect("room for each");
         }
+        // Reading a compressed trace costs about as much as describing it.
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || -> Result<(), Error> {
+                while let Ok(mut requests) = emptied.recv() {
+                    source.fill(&mut requests, BATCH)?;
+                    if requests.is_empty() || sender.send(requests).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+            for mut requests in filled {
+                for request in &requests {
+                    collector.add(request);
+                }
+                requests.clear();
+                // Refused once the reader is at its end.
+                let _ = back.send(requests);
+            }
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        Ok(collector.finish())
     }
 }
 
@@ -173,17 +196,17 @@ impl PageMap {
         PageMap { page, groups: FxHashMap::default(), max, full: false }
     }
 
-    /// The bits of a page, after `clear` and `set` were applied; returns those from before.
-    fn update(&mut self, page: u64, clear: u64, set: u64) -> u64 {
-        let (group, shift) = (page / GROUP, page % GROUP * 4);
-        if self.groups.len() >= self.max && !self.groups.contains_key(&group) {
-            self.full = true;
-            return 0;
+    /// The states of a group's pages, to be changed; none if the map is full.
+    fn group(&mut self, group: u64) -> Option<&mut u64> {
+        let room = self.groups.len() < self.max;
+        match self.groups.entry(group) {
+            Entry::Occupied(bits) => Some(bits.into_mut()),
+            Entry::Vacant(place) if room => Some(place.insert(0)),
+            Entry::Vacant(_) => {
+                self.full = true;
+                None
+            }
         }
-        let bits = self.groups.entry(group).or_default();
-        let before = *bits >> shift & 15;
-        *bits = *bits & !(15 << shift) | (before & !clear | set) << shift;
-        before
     }
 
     /// Forgets the data of the pages that lie wholly in the range.
@@ -306,41 +329,53 @@ impl Collector {
         for (i, map) in self.maps.iter_mut().enumerate() {
             let page = map.page;
             let (first, last) = (r.offset / page, (end - 1) / page);
+            let cut = [!r.offset.is_multiple_of(page), !end.is_multiple_of(page)];
             let mut own = self.info.pages.get_mut(i);
             if let Some(p) = &mut own {
                 p.across_page += u64::from(r.bytes <= page && first != last);
-                if write {
-                    p.unaligned_writes +=
-                        u64::from(!(r.offset.is_multiple_of(page) && end.is_multiple_of(page)));
-                }
+                p.unaligned_writes += u64::from(write && (cut[0] || cut[1]));
+            }
+            let is_footprint = i == self.footprint;
+            if !(write || is_footprint) {
+                continue;
             }
             let (mut partial_write, mut partial_update) = (false, false);
-            for number in first..=last.min(first.saturating_add(MAX_PAGES)) {
-                let filled = end.min((number + 1).saturating_mul(page)) - r.offset.max(number * page);
-                let partial = filled < page;
-                let before = if write {
-                    map.update(number, PARTIAL, WRITTEN | LIVE | if partial { PARTIAL } else { 0 })
-                } else {
-                    map.update(number, 0, READ)
-                };
-                if i == self.footprint && !map.full {
+            let end_page = last.min(first.saturating_add(MAX_PAGES));
+            for group in first / GROUP..=end_page / GROUP {
+                let (from, to) = (first.max(group * GROUP), end_page.min(group * GROUP + GROUP - 1));
+                let pages = ONE << (from % GROUP * 4) & ONE >> ((GROUP - 1 - to % GROUP) * 4);
+                let mut partial = 0;
+                if cut[0] && from == first {
+                    partial |= 1 << (first % GROUP * 4);
+                }
+                if cut[1] && to == last {
+                    partial |= 1 << (last % GROUP * 4);
+                }
+                let known = map.group(group);
+                let before = known.as_deref().copied().unwrap_or_default();
+                let is_known = known.is_some();
+                if let Some(bits) = known {
+                    *bits = if write {
+                        before & !(pages * PARTIAL) | pages * (WRITTEN | LIVE) | partial * PARTIAL
+                    } else {
+                        before | pages * READ
+                    };
+                }
+                if is_footprint && is_known {
                     let (counts, bit) =
                         if write { (&mut self.writes, WRITTEN) } else { (&mut self.reads, READ) };
-                    counts[0] += 1;
-                    counts[1] += u64::from(before & bit == 0);
-                    self.touched += u64::from(before & (READ | WRITTEN) == 0);
+                    counts[0] += ones(pages);
+                    counts[1] += ones(pages & !(before / bit));
+                    self.touched += ones(pages & !(before / READ | before / WRITTEN));
                 }
                 let Some(p) = own.as_deref_mut().filter(|_| write) else { continue };
-                p.sub_writes += 1;
-                if partial {
-                    partial_write = true;
-                    p.partial_writes += 1;
-                    if before & LIVE != 0 {
-                        partial_update = true;
-                        p.partial_updates += 1;
-                        p.partial_updates_of_partial += u64::from(before & PARTIAL != 0);
-                    }
-                }
+                let updates = partial & before / LIVE;
+                p.sub_writes += ones(pages);
+                p.partial_writes += ones(partial);
+                p.partial_updates += ones(updates);
+                p.partial_updates_of_partial += ones(updates & before / PARTIAL);
+                partial_write |= partial != 0;
+                partial_update |= updates != 0;
             }
             if let Some(p) = own {
                 p.requests_with_partial_write += u64::from(partial_write);
@@ -398,6 +433,10 @@ fn count(op: &mut OpInfo, bytes: u64) {
     op.requests += 1;
     op.bytes = op.bytes.saturating_add(bytes);
     op.max_bytes = op.max_bytes.max(bytes);
+}
+
+fn ones(bits: u64) -> u64 {
+    u64::from(bits.count_ones())
 }
 
 fn ratio(a: u64, b: u64) -> f64 {
