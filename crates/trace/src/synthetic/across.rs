@@ -210,6 +210,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         classes,
         demote: 0.0,
         reads_anywhere: false,
+        spread: true,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let notes = vec![
@@ -247,6 +248,23 @@ mod tests {
             assert_close(row.name, &stats, &published(row.name).unwrap());
             assert!(stats.at(4096).across() > stats.at(8192).across(), "{}", row.name);
             assert!(stats.at(8192).across() > stats.at(16_384).across(), "{}", row.name);
+        }
+    }
+
+    /// The samples of 16 and 22 February 2016 touch 188 and 114 GiB of 4640 and 4684 with their first
+    /// 999 requests, and 77 and 66 with the first 400.
+    #[test]
+    fn requests_spread_over_the_device_as_the_samples_do() {
+        const BYTES: u64 = 128 << 30;
+        for row in &ROWS {
+            let stats = Stats::of(row.name, &target(BYTES, row.requests));
+            let touched = |requests: usize| {
+                let parts = stats.requests[..requests].iter().map(|r| r.offset / (BYTES / 4640));
+                parts.collect::<std::collections::HashSet<_>>().len()
+            };
+            println!("{} {} {}", row.name, touched(400), touched(999));
+            assert!((66..=90).contains(&touched(400)), "{} {}", row.name, touched(400));
+            assert!((114..=188).contains(&touched(999)), "{} {}", row.name, touched(999));
         }
     }
 

@@ -283,6 +283,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         classes,
         demote: 1.0 - solved.hit,
         reads_anywhere: false,
+        spread: false,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let mut notes = vec![

@@ -66,6 +66,8 @@ pub(super) struct Plan {
     pub demote: f64,
     /// Reads go anywhere that was written, not where most writes go.
     pub reads_anywhere: bool,
+    /// The cells lie all over the device, with gaps; without, side by side at its beginning.
+    pub spread: bool,
     /// Mean time between requests, nanoseconds.
     pub mean_gap_ns: f64,
 }
@@ -108,6 +110,9 @@ pub(super) fn bisect(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64
     (low + high) / 2.0
 }
 
+/// Cells side by side where requests are longer than a cell: 1 MiB of the usual ones.
+const RUN: u64 = 32;
+
 /// Bursts: most gaps are short and exponential, one in [`BURST`] is long and log-normal.
 struct Arrivals {
     near: Exponential,
@@ -149,6 +154,10 @@ struct Region {
     base: u64,
     cells: u64,
     stride: u64,
+    /// Cells that stay side by side when the others are spread.
+    run: u64,
+    /// Cells of the device for each cell of the plan.
+    share: u64,
     /// Cells written so far, in the order of entry.
     written: u64,
     /// One bit a cell: has its second extent been written?
@@ -157,7 +166,15 @@ struct Region {
 
 impl Region {
     fn cell(&self, index: u64) -> u64 {
-        self.base + (u128::from(index) * u128::from(self.stride) % u128::from(self.cells)) as u64
+        let cell = self.base + (u128::from(index) * u128::from(self.stride) % u128::from(self.cells)) as u64;
+        if self.share == 1 {
+            return cell;
+        }
+        // Anywhere in the run's share, or the cells would lie on some planes only. What a request
+        // needs beyond the end of its run lies in the gap behind it.
+        let (run, within) = (cell / self.run, cell % self.run);
+        let gap = self.run * (self.share - 1);
+        run * self.run * self.share + mix(run) % gap + within
     }
 
     /// A cell written before, the early ones being the popular ones: the position is uniform to
@@ -309,6 +326,7 @@ impl Plan {
         let table = |pairs: &[(u32, f64)]| {
             Table::new(pairs).ok_or_else(|| Error::Input(format!("{name}: no request size has any weight")))
         };
+        let share = if self.spread { available / (need.max(1) + RUN * wanted.len() as u64) } else { 1 };
         let mut base = 0;
         let mut regions = Vec::new();
         for (class, cells) in self.classes.iter().zip(wanted) {
@@ -323,11 +341,13 @@ impl Plan {
                 guest_of: class.guest_of,
                 base,
                 cells,
+                run: if single { 1 } else { RUN },
+                share: share.max(1),
                 stride: if single && cells > 0 { scattering(cells) } else { 1 },
                 written: 0,
                 paired: if paired { vec![0; cells.div_ceil(64) as usize] } else { vec![] },
             });
-            base += cells;
+            base += if self.spread { cells.next_multiple_of(RUN) } else { cells };
         }
         let mut full = Full::default();
         if self.demote > 0.0 {

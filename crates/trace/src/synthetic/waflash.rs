@@ -127,6 +127,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         ],
         demote: 0.0,
         reads_anywhere: true,
+        spread: false,
         mean_gap_ns: MEAN_GAP_NS,
     };
     let mut notes =
