@@ -7,9 +7,13 @@ use std::sync::mpsc::sync_channel;
 
 /// Footprints and reuse count pages of this size, whatever the sizes asked for.
 const FOOTPRINT_PAGE: u64 = 4096;
-/// Pages whose state shares one entry of a map.
+/// Pages whose state shares a word.
 const GROUP: u64 = 16;
-/// The lowest bit of each page of a group.
+/// Bytes whose pages, of every size, lie side by side in memory; more if a page is larger.
+const REGION: u64 = 64 << 10;
+/// Regions that are found by one entry: the entries of most traces fit a near cache.
+const CHUNK: u64 = 16;
+/// The lowest bit of each page of a word.
 const ONE: u64 = 0x1111_1111_1111_1111;
 const READ: u64 = 1;
 const WRITTEN: u64 = 2;
@@ -18,8 +22,8 @@ const LIVE: u64 = 4;
 /// The last write to the page was partial.
 const PARTIAL: u64 = 8;
 const SECOND: u64 = 1_000_000_000;
-/// Pages of one read or write that are looked at; only nonsense is longer.
-const MAX_PAGES: u64 = 1 << 22;
+/// Regions of one read or write that are looked at; only nonsense is longer.
+const MAX_REGIONS: u64 = 1 << 18;
 /// Requests that reader and collector hand over at a time, and how often before one waits.
 const BATCH: usize = 4096;
 const BATCHES: usize = 4;
@@ -29,15 +33,15 @@ const BATCHES: usize = 4;
 pub struct InfoOptions {
     /// Sector of the device in bytes: requests not made of whole ones are counted.
     pub sector_bytes: u64,
-    /// Flash page sizes in bytes for which alignment is described.
+    /// Flash page sizes in bytes for which alignment is described: powers of two, at least 512.
     pub page_bytes: Vec<u64>,
-    /// Bound on memory: entries of each page map, about 20 bytes each and good for 16 neighbouring pages.
+    /// Bound on memory: chunks of 1 MiB whose pages are remembered, about 400 bytes each.
     pub max_entries: usize,
 }
 
 impl Default for InfoOptions {
     fn default() -> Self {
-        InfoOptions { sector_bytes: 512, page_bytes: vec![4 << 10, 8 << 10, 16 << 10], max_entries: 16 << 20 }
+        InfoOptions { sector_bytes: 512, page_bytes: vec![4 << 10, 8 << 10, 16 << 10], max_entries: 1 << 20 }
     }
 }
 
@@ -128,7 +132,7 @@ pub struct Info {
     pub read_reuse: f64,
     /// 4 KiB page writes per distinct page written; 0 without writes.
     pub write_reuse: f64,
-    /// The page maps were full: footprints and partial updates are lower bounds.
+    /// The map of pages was full: footprints and partial updates are lower bounds.
     pub footprint_truncated: bool,
     /// End of the highest read or write, in bytes.
     pub end_bytes: u64,
@@ -147,10 +151,10 @@ pub struct Info {
 }
 
 impl Info {
-    /// Reads `source` to its end and describes it. Memory is constant apart from the page maps, which are bounded.
+    /// Reads `source` to its end and describes it. Memory is constant apart from the map of pages, which is bounded.
     ///
     /// # Errors
-    /// Those of the source, and page or sector sizes of 0 bytes.
+    /// Those of the source, sectors of 0 bytes, page sizes that are no powers of two.
     pub fn of(source: &mut dyn Source, options: &InfoOptions) -> Result<Info, Error> {
         let mut collector = Collector::new(options)?;
         let (sender, filled) = sync_channel(BATCHES);
@@ -183,25 +187,51 @@ impl Info {
     }
 }
 
-/// State of pages of one size, four bits each.
+/// Pages of one size within a region.
+#[derive(Clone, Copy)]
+struct Pages {
+    shift: u32,
+    /// The first of a region's words that is theirs.
+    word: usize,
+}
+
+/// State of the pages of all sizes, four bits each.
 struct PageMap {
-    page: u64,
-    groups: FxHashMap<u64, u64>,
+    region: u64,
+    sizes: Vec<Pages>,
+    /// Words a region.
+    stride: usize,
+    /// Where a chunk's words begin.
+    chunks: FxHashMap<u64, usize>,
+    words: Vec<u64>,
     max: usize,
     full: bool,
 }
 
 impl PageMap {
-    fn new(page: u64, max: usize) -> Self {
-        PageMap { page, groups: FxHashMap::default(), max, full: false }
+    fn new(sizes: &[u64], max: usize) -> Self {
+        let region = sizes.iter().copied().fold(REGION, u64::max);
+        let mut stride = 0;
+        let pages = |&bytes: &u64| {
+            let word = stride;
+            stride += (region / bytes).div_ceil(GROUP) as usize;
+            Pages { shift: bytes.trailing_zeros(), word }
+        };
+        let sizes = sizes.iter().map(pages).collect();
+        PageMap { region, sizes, stride, chunks: FxHashMap::default(), words: vec![], max, full: false }
     }
 
-    /// The states of a group's pages, to be changed; none if the map is full.
-    fn group(&mut self, group: u64) -> Option<&mut u64> {
-        let room = self.groups.len() < self.max;
-        match self.groups.entry(group) {
-            Entry::Occupied(bits) => Some(bits.into_mut()),
-            Entry::Vacant(place) if room => Some(place.insert(0)),
+    /// Where the words of a region are, made if there is room.
+    fn place(&mut self, region: u64) -> Option<usize> {
+        let room = self.chunks.len() < self.max;
+        let within = (region % CHUNK) as usize * self.stride;
+        match self.chunks.entry(region / CHUNK) {
+            Entry::Occupied(chunk) => Some(chunk.get() + within),
+            Entry::Vacant(entry) if room => {
+                let chunk = *entry.insert(self.words.len());
+                self.words.resize(chunk + CHUNK as usize * self.stride, 0);
+                Some(chunk + within)
+            }
             Entry::Vacant(_) => {
                 self.full = true;
                 None
@@ -211,33 +241,58 @@ impl PageMap {
 
     /// Forgets the data of the pages that lie wholly in the range.
     fn trim(&mut self, offset: u64, bytes: u64) {
-        let (from, to) = (offset.div_ceil(self.page), offset.saturating_add(bytes) / self.page);
-        if from >= to {
+        let Some(last) = offset.saturating_add(bytes).checked_sub(1) else { return };
+        let bytes = self.region * CHUNK;
+        let range = offset / bytes..=last / bytes;
+        if range.end() - range.start() > self.chunks.len() as u64 {
+            // Whole-device trims: there are fewer chunks than the range has.
+            let known = self.chunks.iter().map(|(&chunk, &place)| (chunk, place));
+            let known: Vec<_> = known.filter(|(chunk, _)| range.contains(chunk)).collect();
+            known.into_iter().for_each(|(chunk, place)| self.forget(chunk, place, offset, last));
             return;
         }
-        if (to - from) / GROUP > self.groups.len() as u64 {
-            // Whole-device trims: there are fewer groups than pages in the range.
-            for (&group, bits) in &mut self.groups {
-                for i in (0..GROUP).filter(|i| (from..to).contains(&(group * GROUP + i))) {
-                    *bits &= !((LIVE | PARTIAL) << (i * 4));
-                }
+        for chunk in range {
+            if let Some(&place) = self.chunks.get(&chunk) {
+                self.forget(chunk, place, offset, last);
             }
-            return;
         }
-        for page in from..to {
-            let (group, shift) = (page / GROUP, page % GROUP * 4);
-            if let Some(bits) = self.groups.get_mut(&group) {
-                *bits &= !((LIVE | PARTIAL) << shift);
+    }
+
+    /// Forgets what lies wholly in `first..=last`, bytes, of a chunk.
+    fn forget(&mut self, chunk: u64, place: usize, first: u64, last: u64) {
+        for within in 0..CHUNK {
+            let start = (chunk * CHUNK + within) * self.region;
+            let end = start + (self.region - 1);
+            if last < start || end < first {
+                continue;
+            }
+            for pages in &self.sizes {
+                let from = first.saturating_sub(start).div_ceil(1 << pages.shift);
+                // The byte after the last one may be the 2^64th.
+                let until = ((last.min(end) - start) + 1) >> pages.shift;
+                for (word, mask) in words(from, until) {
+                    let word = place + within as usize * self.stride + pages.word + word;
+                    self.words[word] &= !(mask * (LIVE | PARTIAL));
+                }
             }
         }
     }
 }
 
+/// The words that pages `from..until` of a region lie in, and their lowest bits there.
+fn words(from: u64, until: u64) -> impl Iterator<Item = (usize, u64)> {
+    (from / GROUP..until.div_ceil(GROUP)).filter(move |_| from < until).map(move |word| {
+        let (first, last) =
+            (from.max(word * GROUP) % GROUP, (until - 1).min(word * GROUP + GROUP - 1) % GROUP);
+        (word as usize, ONE << (first * 4) & ONE >> ((GROUP - 1 - last) * 4))
+    })
+}
+
 struct Collector {
     info: Info,
-    maps: Vec<PageMap>,
+    map: PageMap,
     sector: u64,
-    /// Where the map for footprints is.
+    /// Which of the map's sizes footprints are counted in.
     footprint: usize,
     reads: [u64; 2],
     writes: [u64; 2],
@@ -254,8 +309,13 @@ struct Collector {
 
 impl Collector {
     fn new(options: &InfoOptions) -> Result<Self, Error> {
-        if options.sector_bytes == 0 || options.page_bytes.contains(&0) {
-            return Err(Error::Input("sector and page sizes must be at least 1 byte".into()));
+        let asked = &options.page_bytes;
+        let fits = |p: &u64| p.is_power_of_two() && (512..=1 << 30).contains(p);
+        if options.sector_bytes == 0 || asked.len() > 32 || !asked.iter().all(fits) {
+            return Err(Error::Input(format!(
+                "sectors of {} bytes, pages of {asked:?}: expected at least 1 byte, and at most 32 powers of two from 512 B to 1 GiB",
+                options.sector_bytes
+            )));
         }
         let mut sizes = options.page_bytes.clone();
         let footprint = sizes.iter().position(|&p| p == FOOTPRINT_PAGE).unwrap_or_else(|| {
@@ -266,7 +326,7 @@ impl Collector {
         let pages = pages.map(|&page_bytes| PageInfo { page_bytes, ..PageInfo::default() }).collect();
         Ok(Collector {
             info: Info { pages, ..Info::default() },
-            maps: sizes.into_iter().map(|p| PageMap::new(p, options.max_entries)).collect(),
+            map: PageMap::new(&sizes, options.max_entries),
             sector: options.sector_bytes,
             footprint,
             reads: [0; 2],
@@ -303,9 +363,7 @@ impl Collector {
                 count(trim, r.bytes);
                 self.sequential_trims += u64::from(self.trim_end == Some(r.offset));
                 self.trim_end = Some(r.offset.saturating_add(r.bytes));
-                for map in &mut self.maps {
-                    map.trim(r.offset, r.bytes);
-                }
+                self.map.trim(r.offset, r.bytes);
             }
             Op::Flush => self.info.flushes += 1,
             Op::FlashAlloc | Op::FlashFree => self.info.flashalloc += 1,
@@ -326,61 +384,65 @@ impl Collector {
         if r.bytes == 0 {
             return;
         }
-        for (i, map) in self.maps.iter_mut().enumerate() {
-            let page = map.page;
-            let (first, last) = (r.offset / page, (end - 1) / page);
-            let cut = [!r.offset.is_multiple_of(page), !end.is_multiple_of(page)];
-            let mut own = self.info.pages.get_mut(i);
-            if let Some(p) = &mut own {
-                p.across_page += u64::from(r.bytes <= page && first != last);
-                p.unaligned_writes += u64::from(write && (cut[0] || cut[1]));
-            }
-            let is_footprint = i == self.footprint;
-            if !(write || is_footprint) {
-                continue;
-            }
-            let (mut partial_write, mut partial_update) = (false, false);
-            let end_page = last.min(first.saturating_add(MAX_PAGES));
-            for group in first / GROUP..=end_page / GROUP {
-                let (from, to) = (first.max(group * GROUP), end_page.min(group * GROUP + GROUP - 1));
-                let pages = ONE << (from % GROUP * 4) & ONE >> ((GROUP - 1 - to % GROUP) * 4);
-                let mut partial = 0;
-                if cut[0] && from == first {
-                    partial |= 1 << (first % GROUP * 4);
+        let last = end - 1;
+        for p in &mut self.info.pages {
+            p.across_page +=
+                u64::from(r.bytes <= p.page_bytes && r.offset / p.page_bytes != last / p.page_bytes);
+            let aligned = r.offset.is_multiple_of(p.page_bytes) && end.is_multiple_of(p.page_bytes);
+            p.unaligned_writes += u64::from(write && !aligned);
+        }
+        // A bit for each size.
+        let (mut partial_write, mut partial_update) = (0_u64, 0_u64);
+        let region = self.map.region;
+        let first_region = r.offset / region;
+        for number in first_region..=(last / region).min(first_region.saturating_add(MAX_REGIONS)) {
+            let (start, end_of_region) = (number * region, number * region + (region - 1));
+            let (from, to) = (r.offset.max(start), last.min(end_of_region));
+            let place = self.map.place(number);
+            let sizes = if write { 0..self.map.sizes.len() } else { self.footprint..self.footprint + 1 };
+            for size in sizes {
+                let Pages { shift, word } = self.map.sizes[size];
+                let (first_page, last_page) = ((from - start) >> shift, (to - start) >> shift);
+                let inside = (1_u64 << shift) - 1;
+                for (group, pages) in words(first_page, last_page + 1) {
+                    let mut partial = 0;
+                    if from & inside != 0 && first_page / GROUP == group as u64 {
+                        partial |= 1 << (first_page % GROUP * 4);
+                    }
+                    if to & inside != inside && last_page / GROUP == group as u64 {
+                        partial |= 1 << (last_page % GROUP * 4);
+                    }
+                    let mut before = 0;
+                    if let Some(place) = place {
+                        let bits = &mut self.map.words[place + word + group];
+                        before = *bits;
+                        *bits = if write {
+                            before & !(pages * PARTIAL) | pages * (WRITTEN | LIVE) | partial * PARTIAL
+                        } else {
+                            before | pages * READ
+                        };
+                        if size == self.footprint {
+                            let (counts, bit) =
+                                if write { (&mut self.writes, WRITTEN) } else { (&mut self.reads, READ) };
+                            counts[0] += ones(pages);
+                            counts[1] += ones(pages & !(before / bit));
+                            self.touched += ones(pages & !(before / READ | before / WRITTEN));
+                        }
+                    }
+                    let Some(p) = self.info.pages.get_mut(size).filter(|_| write) else { continue };
+                    let updates = partial & before / LIVE;
+                    p.sub_writes += ones(pages);
+                    p.partial_writes += ones(partial);
+                    p.partial_updates += ones(updates);
+                    p.partial_updates_of_partial += ones(updates & before / PARTIAL);
+                    partial_write |= u64::from(partial != 0) << size;
+                    partial_update |= u64::from(updates != 0) << size;
                 }
-                if cut[1] && to == last {
-                    partial |= 1 << (last % GROUP * 4);
-                }
-                let known = map.group(group);
-                let before = known.as_deref().copied().unwrap_or_default();
-                let is_known = known.is_some();
-                if let Some(bits) = known {
-                    *bits = if write {
-                        before & !(pages * PARTIAL) | pages * (WRITTEN | LIVE) | partial * PARTIAL
-                    } else {
-                        before | pages * READ
-                    };
-                }
-                if is_footprint && is_known {
-                    let (counts, bit) =
-                        if write { (&mut self.writes, WRITTEN) } else { (&mut self.reads, READ) };
-                    counts[0] += ones(pages);
-                    counts[1] += ones(pages & !(before / bit));
-                    self.touched += ones(pages & !(before / READ | before / WRITTEN));
-                }
-                let Some(p) = own.as_deref_mut().filter(|_| write) else { continue };
-                let updates = partial & before / LIVE;
-                p.sub_writes += ones(pages);
-                p.partial_writes += ones(partial);
-                p.partial_updates += ones(updates);
-                p.partial_updates_of_partial += ones(updates & before / PARTIAL);
-                partial_write |= partial != 0;
-                partial_update |= updates != 0;
             }
-            if let Some(p) = own {
-                p.requests_with_partial_write += u64::from(partial_write);
-                p.requests_with_partial_update += u64::from(partial_update);
-            }
+        }
+        for (size, p) in self.info.pages.iter_mut().enumerate() {
+            p.requests_with_partial_write += partial_write >> size & 1;
+            p.requests_with_partial_update += partial_update >> size & 1;
         }
     }
 
@@ -419,7 +481,7 @@ impl Collector {
         info.write_footprint_bytes = self.writes[1] * FOOTPRINT_PAGE;
         info.read_reuse = ratio(self.reads[0], self.reads[1]);
         info.write_reuse = ratio(self.writes[0], self.writes[1]);
-        info.footprint_truncated = self.maps.iter().any(|m| m.full);
+        info.footprint_truncated = self.map.full;
         if info.duration_ns > 0 {
             let seconds = info.duration_ns as f64 / SECOND as f64;
             info.mean_rate = Some(info.requests as f64 / seconds);
