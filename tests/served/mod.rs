@@ -45,6 +45,11 @@ pub struct Served {
 impl Served {
     /// Starts a server with an NBD socket in `dir` and waits until it can be reached.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
+        Self::start_with(dir, args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let socket = dir.join("socket");
         // A soak may outlive the program that it began with.
         let nandle = std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into());
@@ -53,6 +58,7 @@ impl Served {
             .arg("--nbd")
             .arg(&socket)
             .args(args)
+            .envs(variables.iter().copied())
             .current_dir(dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

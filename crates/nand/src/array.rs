@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
 
+use crate::contents::Contents;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
 use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn, Shape};
@@ -50,11 +51,7 @@ pub struct Array {
     /// Sequence number of each page, counted from its block's first.
     pub(crate) seq: Vec<u32>,
     pub(crate) blocks: Vec<BlockState>,
-    /// Bytes kept per sector; 0 = contents are not modelled.
-    unit: usize,
-    data: Vec<Option<Box<[u8]>>>,
-    /// Memory of erased blocks, for the next ones: given back and asked for again, it would lie scattered.
-    spare: Vec<Box<[u8]>>,
+    contents: Contents,
     /// Contents of system pages (translation pages, log pages).
     notes: BTreeMap<u32, Arc<[u8]>>,
     /// Pages written a second time after a failed program: the sequence number of the first attempt,
@@ -92,9 +89,7 @@ impl Array {
                 };
                 slots
             ],
-            data: if unit == 0 { Vec::new() } else { vec![None; slots] },
-            spare: Vec::new(),
-            unit,
+            contents: Contents::new(pages * geometry.sectors_per_page() as usize, unit),
             geometry,
             cell,
             notes: BTreeMap::new(),
@@ -117,7 +112,7 @@ impl Array {
     }
     /// Bytes kept per sector.
     pub fn unit(&self) -> usize {
-        self.unit
+        self.contents.unit()
     }
     #[inline]
     pub(crate) fn index(&self, ppn: Ppn) -> usize {
@@ -280,11 +275,15 @@ impl Array {
 
     pub(crate) fn wipe(&mut self, block: Block) {
         let first = self.index(self.geometry.ppn(block, 0));
-        for index in first..first + self.geometry.pages_per_block as usize {
-            self.oob.clear(index);
+        let pages = first..first + self.geometry.pages_per_block as usize;
+        if self.unit() != 0 {
+            let per_page = self.geometry.sectors_per_page() as usize;
+            for sector in pages.start * per_page..pages.end * per_page {
+                self.contents.clear(sector);
+            }
         }
-        if let Some(data) = self.data.get_mut(block.0 as usize) {
-            self.spare.extend(data.take());
+        for index in pages {
+            self.oob.clear(index);
         }
         let state = &mut self.blocks[block.0 as usize];
         (state.done, state.programmed) = ([0; 4], 0);
@@ -309,31 +308,46 @@ impl Array {
         state.programmed -= 1;
     }
 
-    /// The bytes kept for `n` sectors from sector `at` of `ppn`; empty if contents are not modelled.
-    pub fn sectors(&self, ppn: Ppn, at: u32, n: u32) -> &[u8] {
-        if self.unit == 0 {
-            return &[];
-        }
-        let range = self.range(ppn, at, n);
-        match &self.data[self.geometry.block_of(ppn).0 as usize] {
-            Some(data) => &data[range],
-            None => panic!("{} read, but nothing was programmed there", page_name(ppn)),
+    /// The bytes kept for each of `n` sectors from sector `at` of `ppn`, zeros for those that nothing was
+    /// programmed in; none if contents are not modelled.
+    pub fn sectors(&self, ppn: Ppn, at: u32, n: u32) -> impl Iterator<Item = &[u8]> {
+        let first = self.sector(ppn, at);
+        let n = if self.unit() == 0 { 0 } else { n as usize };
+        (first..first + n).map(|sector| self.contents.get(sector))
+    }
+
+    /// Writes the bytes kept for sectors from sector `at` of `ppn` to `out`, which has the size of some sectors.
+    pub fn read(&self, ppn: Ppn, at: u32, out: &mut [u8]) {
+        if self.unit() != 0 {
+            let first = self.sector(ppn, at);
+            for (n, bytes) in out.chunks_exact_mut(self.unit()).enumerate() {
+                debug_assert!(
+                    self.contents.has(first + n),
+                    "{} read, but nothing was programmed there",
+                    page_name(ppn)
+                );
+                bytes.copy_from_slice(self.contents.get(first + n));
+            }
         }
     }
 
     /// Keeps `bytes` as the contents of the sectors from sector `at` of `ppn`.
     pub fn fill(&mut self, ppn: Ppn, at: u32, bytes: &[u8]) {
-        if let Some(sectors) = bytes.len().checked_div(self.unit) {
-            let range = self.range(ppn, at, sectors as u32);
-            self.block_data(ppn)[range].copy_from_slice(bytes);
+        if self.unit() != 0 {
+            let first = self.sector(ppn, at);
+            for (n, bytes) in bytes.chunks_exact(self.unit()).enumerate() {
+                self.contents.set(first + n, bytes);
+            }
         }
     }
 
     /// Copies the contents of `n` sectors from one page to another; what cannot be read stays unreadable.
     pub fn copy(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {
-        if self.unit != 0 {
-            let bytes = self.sectors(from, from_at, n).to_vec();
-            self.fill(to, to_at, &bytes);
+        if self.unit() != 0 {
+            let (from, to) = (self.sector(from, from_at), self.sector(to, to_at));
+            for n in 0..n as usize {
+                self.contents.share(from + n, to + n);
+            }
         }
         if self.any_lost() {
             let gone = self.lost(from) >> from_at & (u64::MAX >> (64 - n));
@@ -341,20 +355,10 @@ impl Array {
         }
     }
 
-    fn range(&self, ppn: Ppn, at: u32, n: u32) -> std::ops::Range<usize> {
-        let first = (self.geometry.page_of(ppn) * self.geometry.sectors_per_page() + at) as usize * self.unit;
-        first..first + n as usize * self.unit
-    }
-
-    fn block_data(&mut self, ppn: Ppn) -> &mut [u8] {
-        let bytes = (self.geometry.pages_per_block * self.geometry.sectors_per_page()) as usize * self.unit;
-        self.data[self.geometry.block_of(ppn).0 as usize].get_or_insert_with(|| match self.spare.pop() {
-            Some(mut spare) => {
-                spare.fill(0);
-                spare
-            }
-            None => vec![0; bytes].into_boxed_slice(),
-        })
+    /// The number of a sector among all of the device.
+    #[inline]
+    fn sector(&self, ppn: Ppn, at: u32) -> usize {
+        self.index(ppn) * self.geometry.sectors_per_page() as usize + at as usize
     }
 
     /// What a system page holds.

@@ -12,6 +12,7 @@
 mod array;
 mod cell;
 mod changes;
+mod contents;
 mod fault;
 mod geometry;
 mod oob;

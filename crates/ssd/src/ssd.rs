@@ -693,9 +693,9 @@ impl Ssd {
         let gone = self.flash.unreadable(lpn, mask);
         for f in self.flash.fragments.get(lpn, self.flash.array()) {
             for (start, len) in runs(f.mask & mask & !buffered & !gone) {
-                let bytes =
-                    self.flash.array().sectors(f.ppn, (start as i32 + i32::from(f.shift)) as u32, len);
-                out[place(start)..place(start) + bytes.len()].copy_from_slice(bytes);
+                let at = (start as i32 + i32::from(f.shift)) as u32;
+                let bytes = &mut out[place(start)..place(start) + len as usize * unit];
+                self.flash.array().read(f.ppn, at, bytes);
             }
         }
         if let Some(buffer) = &self.buffer

@@ -325,17 +325,19 @@ impl Image {
 
     fn write_page(&mut self, array: &Array, ppn: Ppn) -> Result<(), Error> {
         let oob = array.oob(ppn);
-        let contents = match oob.kind {
+        let contents: Vec<&[u8]> = match oob.kind {
             PageUse::Erased => return Ok(()),
-            PageUse::Data | PageUse::Area => array.sectors(ppn, 0, self.geometry.sectors_per_page()),
-            PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
-                array.note(ppn).map_or(&[][..], |note| note)
+            PageUse::Data | PageUse::Area => {
+                array.sectors(ppn, 0, self.geometry.sectors_per_page()).collect()
             }
-            PageUse::Padding | PageUse::Torn => &[],
+            PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
+                array.note(ppn).map(|note| &note[..]).into_iter().collect()
+            }
+            PageUse::Padding | PageUse::Torn => vec![],
         };
         let mut buffer = std::mem::take(&mut self.buffer);
         let numbers = (array.seq(ppn), array.version(ppn), array.lost(ppn));
-        write_page(&mut buffer, ppn.0, numbers, &oob, contents);
+        write_page(&mut buffer, ppn.0, numbers, &oob, &contents);
         let result = self.file.write_all_at(&buffer, self.slot(ppn));
         self.buffer = buffer;
         result.map_err(|e| self.fail(e))

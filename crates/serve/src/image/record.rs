@@ -105,7 +105,7 @@ pub fn write_page(
     ppn: u32,
     (seq, version, lost): (u64, u64, u64),
     oob: &nandle_ssd::nand::Oob<'_>,
-    contents: &[u8],
+    contents: &[&[u8]],
 ) {
     out.clear();
     out.resize(PAGE_HEAD, 0);
@@ -116,7 +116,8 @@ pub fn write_page(
     assert!(FIXED + list.len() * EXTENT_BYTES <= PAGE_HEAD, "a page has at most 64 sectors");
     out[..4].copy_from_slice(&PAGE_MAGIC.to_le_bytes());
     out[8..12].copy_from_slice(&ppn.to_le_bytes());
-    out[12..16].copy_from_slice(&(contents.len() as u32).to_le_bytes());
+    let bytes: usize = contents.iter().map(|piece| piece.len()).sum();
+    out[12..16].copy_from_slice(&(bytes as u32).to_le_bytes());
     out[16..24].copy_from_slice(&seq.to_le_bytes());
     out[24..26].copy_from_slice(&oob.stream.to_le_bytes());
     out[26..28].copy_from_slice(&(list.len() as u16).to_le_bytes());
@@ -129,7 +130,7 @@ pub fn write_page(
         out[at..at + 8].copy_from_slice(&extent.lsn.to_le_bytes());
         out[at + 8..at + 10].copy_from_slice(&[extent.sectors, extent.at]);
     }
-    out.extend_from_slice(contents);
+    contents.iter().for_each(|piece| out.extend_from_slice(piece));
     let sum = crc32fast::hash(&out[8..]);
     out[4..8].copy_from_slice(&sum.to_le_bytes());
 }
@@ -219,7 +220,7 @@ mod tests {
             let shape = if home { Extents::Home { lpn: 77, start: 3, len: 9 } } else { Extents::List(&extents) };
             let oob = Oob { kind: PageUse::Data, stream: 12, extents: shape };
             let mut bytes = vec![];
-            write_page(&mut bytes, 42, (seq, 3, 5), &oob, &contents);
+            write_page(&mut bytes, 42, (seq, 3, 5), &oob, &[&contents]);
             let (head, rest) = bytes.split_at(PAGE_HEAD);
             let read = PageRecord::read(42, head).expect("a page");
             prop_assert!(read.is_sound(head, rest));

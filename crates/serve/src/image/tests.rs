@@ -46,7 +46,7 @@ fn pages(array: &Array) -> Vec<Page> {
             stream = oob.stream;
         }
         if kind.is_data() {
-            bytes = array.sectors(ppn, 0, g.sectors_per_page()).to_vec();
+            bytes = array.sectors(ppn, 0, g.sectors_per_page()).flatten().copied().collect();
         } else if kind != PageUse::Torn
             && let Some(note) = array.note(ppn)
         {
