@@ -129,6 +129,11 @@ impl Array {
     pub fn page_use(&self, ppn: Ppn) -> PageUse {
         self.oob.kind(self.index(ppn))
     }
+    /// Which stream wrote a page, as its out-of-band area says.
+    #[inline]
+    pub fn stream(&self, ppn: Ppn) -> u16 {
+        self.oob.stream(self.index(ppn))
+    }
     /// The page's sequence number: larger = programmed on a later order.
     pub fn seq(&self, ppn: Ppn) -> u64 {
         self.blocks[self.geometry.block_of(ppn).0 as usize].first_seq + u64::from(self.seq[self.index(ppn)])
@@ -227,15 +232,19 @@ impl Array {
     /// The shadow order's next page of `block`, if any is left.
     #[inline]
     pub fn next_strict(&self, block: Block) -> Option<Ppn> {
-        let done = self.pages_programmed(block);
-        (done < self.geometry.pages_per_block).then(|| self.geometry.ppn(block, self.cell.strict_page(done)))
+        self.nth_strict(block, self.pages_programmed(block))
+    }
+    /// The `n`th page (from 0) of `block` in the shadow order, if it has so many.
+    #[inline]
+    pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
+        (n < self.geometry.pages_per_block).then(|| self.geometry.ppn(block, self.cell.strict_page(n)))
     }
 
     /// Writes a page's out-of-band area and takes its place in the program order.
     ///
     /// # Panics
     /// If the block is not usable or the page is not next in the program order: flash cannot do that.
-    #[inline]
+    #[inline(always)]
     pub fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) {
         let block = self.geometry.block_of(ppn);
         let page = self.geometry.page_of(ppn);

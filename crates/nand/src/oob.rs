@@ -113,7 +113,7 @@ impl OobStore {
     pub fn new(pages: usize) -> Self {
         Self { words: vec![0; pages], lists: Vec::new(), free: Vec::new() }
     }
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, index: usize, oob: &Oob<'_>) {
         debug_assert_eq!(self.words[index], 0, "program over a written page");
         let tail = |start: u64, len: u64| start << 36 | (len - 1) << 42 | u64::from(oob.stream) << 48;
@@ -122,18 +122,17 @@ impl OobStore {
                 Extents::Home { lpn, start, len } => {
                     u64::from(lpn) << 4 | tail(u64::from(start), u64::from(len))
                 }
-                Extents::List(list) => {
-                    let slot = match self.free.pop() {
-                        Some(slot) => slot,
-                        None => {
-                            self.lists.push(Box::default());
-                            (self.lists.len() - 1) as u32
-                        }
-                    };
-                    self.lists[slot as usize] = list.into();
-                    LIST | u64::from(slot) << 4 | tail(0, 1)
-                }
+                Extents::List(list) => LIST | u64::from(self.keep_list(list)) << 4 | tail(0, 1),
             };
+    }
+    /// Lays an extent list in the side table.
+    fn keep_list(&mut self, list: &[Extent]) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.lists.push(Box::default());
+            (self.lists.len() - 1) as u32
+        });
+        self.lists[slot as usize] = list.into();
+        slot
     }
     #[inline]
     pub fn get(&self, index: usize) -> Oob<'_> {
@@ -149,6 +148,10 @@ impl OobStore {
     #[inline]
     pub fn kind(&self, index: usize) -> PageUse {
         PageUse::from_bits(self.words[index])
+    }
+    #[inline]
+    pub fn stream(&self, index: usize) -> u16 {
+        (self.words[index] >> 48) as u16
     }
     #[inline]
     pub fn clear(&mut self, index: usize) {

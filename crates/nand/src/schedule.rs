@@ -71,6 +71,37 @@ pub(crate) struct Die {
     busy_ns: u64,
 }
 
+impl Die {
+    /// The lane whose oldest operation goes first, as the scheduler says.
+    #[inline]
+    fn pick_lane(&self, scheduler: Scheduler, ops: &[Op]) -> Option<usize> {
+        /// Lanes of reads, and of the host.
+        const READS: u8 = 0b0101;
+        const HOST: u8 = 0b0011;
+        let before = |first: u8| if self.filled & first != 0 { self.filled & first } else { self.filled };
+        let mut lanes = match scheduler {
+            Scheduler::Fifo => self.filled,
+            Scheduler::ReadFirst => before(READS),
+            Scheduler::HostOverGc => before(HOST),
+            Scheduler::Priority => self.filled & self.filled.wrapping_neg(),
+        };
+        if lanes == 0 {
+            return None;
+        }
+        let mut oldest = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            let order = |lane: usize| ops[self.queue[lane].head as usize].order;
+            if order(lane) < order(oldest) {
+                oldest = lane;
+            }
+            lanes &= lanes - 1;
+        }
+        Some(oldest)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -261,6 +292,7 @@ impl Nand {
         self.array.blocks[block.0 as usize].chain_head != NONE
     }
 
+    #[inline(always)]
     fn new_op(
         &mut self,
         ppn: Ppn,
@@ -305,6 +337,7 @@ impl Nand {
         }
     }
 
+    #[inline]
     fn add_edge(&mut self, value: u32, next: u32) -> u32 {
         if self.free_edge == NONE {
             self.edges.push((value, next));
@@ -317,21 +350,29 @@ impl Nand {
         }
     }
 
+    #[inline(always)]
     fn wait_for(&mut self, op: u32, before: u32) {
         self.ops[op as usize].waits += 1;
         self.ops[before as usize].dependents = self.add_edge(op, self.ops[before as usize].dependents);
     }
 
+    #[inline(always)]
     fn hold(&mut self, block: Block, op: u32) {
         self.array.blocks[block.0 as usize].holds += 1;
         let slot = &mut self.ops[op as usize];
         if slot.holds == NONE {
             slot.holds = block.0;
         } else {
-            self.ops[op as usize].more_holds = self.add_edge(block.0, self.ops[op as usize].more_holds);
+            self.hold_further(block, op);
         }
     }
 
+    #[cold]
+    fn hold_further(&mut self, block: Block, op: u32) {
+        self.ops[op as usize].more_holds = self.add_edge(block.0, self.ops[op as usize].more_holds);
+    }
+
+    #[inline(always)]
     fn release_wait(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
         slot.waits -= 1;
@@ -345,6 +386,7 @@ impl Nand {
     ///
     /// # Panics
     /// If the page is erased: there is nothing to read.
+    #[inline]
     pub fn read(&mut self, ppn: Ppn, sectors: u32, cause: Cause, background: bool, after: &[OpId]) -> OpId {
         debug_assert!(
             !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
@@ -382,6 +424,7 @@ impl Nand {
     ///
     /// # Panics
     /// If flash cannot do it: see [`Array::program`].
+    #[inline(always)]
     pub fn program(
         &mut self,
         ppn: Ppn,
@@ -407,16 +450,17 @@ impl Nand {
     #[inline]
     fn chain(&mut self, op: u32, ppn: Ppn) {
         let block = self.geometry().block_of(ppn).0 as usize;
-        let tail = self.array.blocks[block].chain_tail;
+        let state = &mut self.array.blocks[block];
+        let tail = std::mem::replace(&mut state.chain_tail, op);
         if tail == NONE {
-            self.array.blocks[block].chain_head = op;
-        } else {
-            self.ops[tail as usize].chain = op;
-            if !self.ops[tail as usize].begun {
-                self.ops[op as usize].waits += 1;
-            }
+            state.chain_head = op;
+            return;
         }
-        self.array.blocks[block].chain_tail = op;
+        let tail = &mut self.ops[tail as usize];
+        tail.chain = op;
+        if !tail.begun {
+            self.ops[op as usize].waits += 1;
+        }
     }
 
     /// A program that failed goes on as a program of page `to`, with the same contents and version.
@@ -478,7 +522,7 @@ impl Nand {
     }
 
     /// `old`'s contents may be lost only when `by` is done: its block is not erased before.
-    #[inline]
+    #[inline(always)]
     pub fn supersede(&mut self, old: Ppn, by: OpId) {
         let block = self.geometry().block_of(old);
         if self.ops[by.0 as usize].holds != block.0 {
@@ -517,6 +561,7 @@ impl Nand {
         }
     }
 
+    #[inline(never)]
     fn enqueue(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
         slot.order = self.order;
@@ -542,92 +587,56 @@ impl Nand {
     /// Starts whatever can start now. Call after each batch of orders.
     #[inline]
     pub fn settle(&mut self) {
-        if !self.dirty.is_empty() {
-            self.start_what_can();
-        }
-        self.timers.tidy();
-    }
-
-    fn start_what_can(&mut self) {
         while let Some(die) = self.dirty.pop() {
-            self.dies[die as usize].dirty = false;
-            if self.dies[die as usize].phase == Phase::Idle {
-                self.dispatch(die);
-            } else {
+            let state = &mut self.dies[die as usize];
+            state.dirty = false;
+            if state.phase == Phase::Idle {
+                if state.filled != 0 || state.suspended.is_some() {
+                    self.dispatch(die);
+                }
+            } else if self.timing.suspend != Suspend::None {
                 self.try_suspend(die);
             }
         }
     }
 
-    /// The lane whose oldest operation goes first, as the scheduler says.
-    #[inline]
-    fn pick_lane(&self, die: &Die) -> Option<usize> {
-        /// Lanes of reads, and of the host.
-        const READS: u8 = 0b0101;
-        const HOST: u8 = 0b0011;
-        let before = |first: u8| if die.filled & first != 0 { die.filled & first } else { die.filled };
-        let mut lanes = match self.timing.scheduler {
-            Scheduler::Fifo => die.filled,
-            Scheduler::ReadFirst => before(READS),
-            Scheduler::HostOverGc => before(HOST),
-            Scheduler::Priority => die.filled & die.filled.wrapping_neg(),
-        };
-        if lanes == 0 {
-            return None;
-        }
-        let mut oldest = lanes.trailing_zeros() as usize;
-        lanes &= lanes - 1;
-        while lanes != 0 {
-            let lane = lanes.trailing_zeros() as usize;
-            let order = |lane: usize| self.ops[die.queue[lane].head as usize].order;
-            if order(lane) < order(oldest) {
-                oldest = lane;
-            }
-            lanes &= lanes - 1;
-        }
-        Some(oldest)
-    }
-
+    #[inline(never)]
     fn dispatch(&mut self, die_number: u32) {
-        let die = &self.dies[die_number as usize];
+        let die = &mut self.dies[die_number as usize];
         debug_assert!(die.op == NONE, "two operations on a die");
         let lane = if die.suspended.is_some() {
             // A suspended operation resumes as soon as no host read waits.
             (die.filled & 1 != 0).then_some(0)
         } else {
-            self.pick_lane(die)
+            die.pick_lane(self.timing.scheduler, &self.ops)
         };
         let Some(lane) = lane else {
-            if let Some(Suspended { op, remaining }) = self.dies[die_number as usize].suspended.take() {
-                let die = &mut self.dies[die_number as usize];
+            if let Some(Suspended { op, remaining }) = die.suspended.take() {
                 die.op = op;
                 self.start_array(die_number, remaining + self.timing.suspend_ns);
             }
             return;
         };
-        let die = &mut self.dies[die_number as usize];
         let op = die.queue[lane].head;
-        let next = std::mem::replace(&mut self.ops[op as usize].next, NONE);
+        let slot = &mut self.ops[op as usize];
+        let next = std::mem::replace(&mut slot.next, NONE);
         die.queue[lane].head = next;
-        die.filled &= !(u8::from(next == NONE) << lane);
-        die.op = op;
-        die.member = op;
+        if next == NONE {
+            die.filled &= !(1 << lane);
+        }
+        (die.op, die.member) = (op, op);
+        let (kind, command) = (slot.kind, self.timing.command_ns);
+        // Not idle any more: what follows in the same block does not look at the die again.
+        die.phase = if kind == Kind::Program { Phase::TransferIn } else { Phase::Command };
         self.begin(op);
         if self.timing.multi_plane {
             self.gather(die_number, lane);
         }
-        let kind = self.ops[op as usize].kind;
-        match kind {
-            Kind::Program => {
-                self.dies[die_number as usize].phase = Phase::TransferIn;
-                let duration = self.timing.command_ns + self.channel_time(op);
-                self.want_channel(die_number, duration);
-            }
-            Kind::Read | Kind::Erase if self.timing.command_ns > 0 => {
-                self.dies[die_number as usize].phase = Phase::Command;
-                self.want_channel(die_number, self.timing.command_ns);
-            }
-            Kind::Read | Kind::Erase => self.start_array(die_number, self.array_time(op)),
+        let transfer = if kind == Kind::Program { self.channel_time(op) } else { 0 };
+        if kind == Kind::Program || command > 0 {
+            self.want_channel(die_number, command + transfer);
+        } else {
+            self.start_array(die_number, self.array_time(op));
         }
     }
 
@@ -710,10 +719,12 @@ impl Nand {
         longest
     }
 
+    #[inline]
     fn start_array(&mut self, die_number: u32, duration: u64) {
         self.start_array_at(die_number, self.now, duration);
     }
 
+    #[inline(always)]
     fn start_array_at(&mut self, die_number: u32, start: Time, duration: u64) {
         let die = &mut self.dies[die_number as usize];
         die.phase = Phase::Array;
@@ -722,12 +733,13 @@ impl Nand {
         self.timers.set(die_number, die.array_end);
     }
 
+    #[inline]
     fn want_channel(&mut self, die_number: u32, duration: u64) {
         let number = self.dies[die_number as usize].channel;
         let channel = &mut self.channels[number as usize];
         if channel.waiting.is_empty() && channel.die.is_none() {
             if channel.free_at <= self.now {
-                return self.grant(number, die_number, duration);
+                return self.grant(number, die_number, duration, false);
             }
             // Nobody had to be told when this transfer is over; now somebody has.
             self.timers.set(self.dies.len() as u32 + number, channel.free_at);
@@ -735,14 +747,15 @@ impl Nand {
         channel.waiting.push_back((die_number, duration));
     }
 
-    fn grant(&mut self, number: u32, die_number: u32, duration: u64) {
+    /// `waited_for`: another die waits for the channel, and goes on when this transfer is over.
+    #[inline(always)]
+    fn grant(&mut self, number: u32, die_number: u32, duration: u64, waited_for: bool) {
         let free_at = self.now + duration;
         let die = &mut self.dies[die_number as usize];
         die.busy_ns += duration;
         let channel = &mut self.channels[number as usize];
         channel.free_at = free_at;
         channel.busy_ns += duration;
-        let waited_for = !channel.waiting.is_empty();
         // What follows a command or the last transfer in is certain, unless it can be suspended: one
         // event is enough for both.
         let last = die.phase == Phase::Command
@@ -800,10 +813,7 @@ impl Nand {
     #[inline]
     pub fn step(&mut self) {
         self.done.clear();
-        if self.timers.next() == Time::MAX {
-            return;
-        }
-        let (time, who) = self.timers.ring();
+        let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
         let dies = self.dies.len() as u32;
         if who < dies {
@@ -823,7 +833,8 @@ impl Nand {
         let channel = &mut self.channels[number as usize];
         let told = channel.die.take();
         if let Some((next, duration)) = channel.waiting.pop_front() {
-            self.grant(number, next, duration);
+            let waited_for = !channel.waiting.is_empty();
+            self.grant(number, next, duration, waited_for);
         }
         let Some(die_number) = told else { return };
         let die = &mut self.dies[die_number as usize];
@@ -887,6 +898,7 @@ impl Nand {
         }
     }
 
+    #[inline(always)]
     fn finish(&mut self, op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
@@ -930,9 +942,12 @@ impl Nand {
     }
 
     /// The operation is over: what waits for it may go on, and its slot is free.
+    #[inline(always)]
     fn let_go(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
         slot.pending = false;
+        slot.next = std::mem::replace(&mut self.free, op);
+        self.in_flight -= 1;
         let (mut edge, holds, mut more) = (slot.dependents, slot.holds, slot.more_holds);
         while edge != NONE {
             let (waiter, next) = self.edges[edge as usize];
@@ -951,9 +966,6 @@ impl Nand {
             self.release_hold(held);
             more = next;
         }
-        self.in_flight -= 1;
-        self.ops[op as usize].next = self.free;
-        self.free = op;
     }
 
     fn release_hold(&mut self, block: u32) {

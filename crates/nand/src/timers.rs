@@ -8,99 +8,108 @@ struct Alarm {
     who: u32,
 }
 
-/// One alarm for each of `n`: a tournament tree, so that the first of all is at hand and a change costs
-/// a walk to the root, or less. Of alarms at the same time the lowest number's goes off first.
+impl Alarm {
+    #[inline]
+    fn is_before(self, other: Self) -> bool {
+        self.time < other.time || self.time == other.time && self.who < other.who
+    }
+}
+
+/// At most one alarm for each of `n`. Of alarms at the same time the lowest number's goes off first.
+///
+/// A list in order: few alarms are set at a time, and most new ones go off after almost all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
-    /// At `i` the first alarms of the two halves below node `i`; node 1 is the root, and the last half of
-    /// the list are the alarms themselves.
-    nodes: Vec<[Alarm; 2]>,
-    /// Whose alarm went off last: it is still in the tree until it is set again or [`Timers::tidy`].
-    rang: u32,
+    /// Twice as many as there can be, so that they move to the front only now and then.
+    alarms: Vec<Alarm>,
+    /// The alarms that are set lie from here to `end`.
+    first: usize,
+    end: usize,
+    /// When the first goes off.
+    next: Time,
 }
 
-const NOBODY: u32 = u32::MAX;
-
-#[inline]
-fn first([left, right]: [Alarm; 2]) -> Alarm {
-    if right.time < left.time { right } else { left }
-}
+/// The place of an alarm that goes off before this many others is found by halving.
+const NEAR: usize = 16;
 
 impl Timers {
     pub fn new(n: usize) -> Self {
-        let pairs = n.next_power_of_two().max(2) / 2;
-        let none = |who| Alarm { time: Time::MAX, who };
-        let leaves = (0..pairs as u32).map(|i| [none(2 * i), none(2 * i + 1)]);
-        let mut nodes: Vec<_> = std::iter::repeat_n([none(0); 2], pairs).chain(leaves).collect();
-        (1..pairs).rev().for_each(|i| nodes[i] = [first(nodes[2 * i]), first(nodes[2 * i + 1])]);
-        Self { nodes, rang: NOBODY }
+        Self { alarms: vec![Alarm { time: 0, who: 0 }; 2 * n], first: 0, end: 0, next: Time::MAX }
     }
 
     /// When the first alarm goes off; [`Time::MAX`] = none is set.
     #[inline]
     pub fn next(&self) -> Time {
-        debug_assert!(self.rang == NOBODY, "the last alarm is still in the tree");
-        first(self.nodes[1]).time
+        self.next
     }
 
-    /// The first alarm goes off: when, and whose it is. There must be one. [`Timers::tidy`] afterwards.
+    /// The first alarm goes off: when, and whose it is.
     #[inline]
-    pub fn ring(&mut self) -> (Time, u32) {
-        let Alarm { time, who } = first(self.nodes[1]);
-        debug_assert!(time != Time::MAX && self.rang == NOBODY);
-        self.rang = who;
-        (time, who)
+    pub fn ring(&mut self) -> Option<(Time, u32)> {
+        if self.first == self.end {
+            return None;
+        }
+        let Alarm { time, who } = self.alarms[self.first];
+        self.first += 1;
+        self.note_next();
+        Some((time, who))
     }
 
-    /// Sets the alarm of `who`, which is not set, or went off just now.
+    /// Sets the alarm of `who`, which is not set.
     #[inline]
     pub fn set(&mut self, who: u32, time: Time) {
-        if who == self.rang {
-            self.rang = NOBODY;
-            return self.replay(who, time);
+        if self.end == self.alarms.len() {
+            self.move_to_front();
         }
+        debug_assert!(self.alarms[self.first..self.end].iter().all(|a| a.who != who), "one alarm each");
         let alarm = Alarm { time, who };
-        let leaves = self.nodes.len() / 2;
-        let mut i = 2 * leaves + who as usize;
-        while i > 1 {
-            let side = i & 1;
-            i /= 2;
-            let node = &mut self.nodes[i];
-            debug_assert!(i < leaves || node[side].time == Time::MAX, "one alarm each");
-            node[side] = alarm;
-            // What was first of the two stays so, here and above.
-            if node[1 - side].time < time + side as u64 {
-                return;
+        let mut at = self.end;
+        if at > self.first && alarm.is_before(self.alarms[at - 1]) {
+            at = self.make_place(alarm);
+        }
+        self.alarms[at] = alarm;
+        self.end += 1;
+        if at == self.first {
+            self.next = time;
+        }
+    }
+
+    #[inline]
+    fn note_next(&mut self) {
+        self.next = if self.first == self.end { Time::MAX } else { self.alarms[self.first].time };
+    }
+
+    /// The place of `alarm`; those behind it make way.
+    #[inline(never)]
+    fn make_place(&mut self, alarm: Alarm) -> usize {
+        let near = self.end.saturating_sub(NEAR).max(self.first);
+        let last = &mut self.alarms[near..=self.end];
+        for at in (1..last.len()).rev() {
+            if !alarm.is_before(last[at - 1]) {
+                return near + at;
             }
+            last[at] = last[at - 1];
         }
+        let before = self.alarms[self.first..near].partition_point(|&other| other.is_before(alarm));
+        let place = self.first + before;
+        self.alarms.copy_within(place..near, place + 1);
+        place
     }
 
-    /// Takes the alarm of `who` back.
-    #[inline]
+    #[cold]
+    fn move_to_front(&mut self) {
+        self.alarms.copy_within(self.first..self.end, 0);
+        self.end -= self.first;
+        self.first = 0;
+    }
+
+    /// Takes the alarm of `who` back, if it is set.
     pub fn clear(&mut self, who: u32) {
-        self.replay(who, Time::MAX);
-    }
-
-    /// Changes the alarm of `who`, and works out all the way to the root what follows.
-    #[inline]
-    fn replay(&mut self, who: u32, time: Time) {
-        let mut alarm = Alarm { time, who };
-        let mut i = self.nodes.len() + who as usize;
-        while i > 1 {
-            let side = i & 1;
-            i /= 2;
-            let node = &mut self.nodes[i];
-            node[side] = alarm;
-            alarm = first(*node);
-        }
-    }
-
-    /// Takes the alarm that went off out of the tree, unless it was set again.
-    #[inline]
-    pub fn tidy(&mut self) {
-        if self.rang != NOBODY {
-            let who = std::mem::replace(&mut self.rang, NOBODY);
-            self.replay(who, Time::MAX);
+        let set = &mut self.alarms[self.first..self.end];
+        if let Some(at) = set.iter().position(|alarm| alarm.who == who) {
+            set.copy_within(at + 1.., at);
+            self.end -= 1;
+            self.note_next();
         }
     }
 }
@@ -124,14 +133,13 @@ mod tests {
                 }
                 let least = *plain.iter().min().expect("some");
                 assert_eq!(timers.next(), least);
-                if least != Time::MAX && draw.chance(0.3) {
+                if draw.chance(0.3) {
                     let first = plain.iter().position(|&t| t == least).expect("there");
-                    assert_eq!(timers.ring(), (least, first as u32));
+                    assert_eq!(timers.ring(), (least != Time::MAX).then_some((least, first as u32)));
                     plain[first] = if draw.chance(0.5) { draw.below(50) } else { Time::MAX };
                     if plain[first] != Time::MAX {
                         timers.set(first as u32, plain[first]);
                     }
-                    timers.tidy();
                 }
             }
         }

@@ -236,7 +236,7 @@ impl Blocks {
         }
         self.planes[plane].youngest = block.0;
         self.planes[plane].closed.push(block);
-        self.link(block);
+        self.link(block, plane);
         self.note_emptied(block);
     }
 
@@ -252,7 +252,7 @@ impl Blocks {
     pub(crate) fn condemn(&mut self, block: Block) {
         let plane = self.shelf(block);
         debug_assert_eq!(self.state(block), State::Closed);
-        self.unlink(block);
+        self.unlink(block, plane);
         let Info { place, older, younger, .. } = self.info[block.0 as usize];
         let closed = &mut self.planes[plane].closed;
         closed.swap_remove(place as usize);
@@ -282,12 +282,14 @@ impl Blocks {
         self.planes[self.geometry.plane_of(block) as usize].good -= 1;
     }
 
-    fn link(&mut self, block: Block) {
-        let shelf = self.shelf(block);
+    /// Puts `block` behind the others of its bucket.
+    #[inline]
+    fn link(&mut self, block: Block, shelf: usize) {
         let plane = &mut self.planes[shelf];
-        let valid = self.info[block.0 as usize].valid as usize;
+        let info = &mut self.info[block.0 as usize];
+        let valid = info.valid as usize;
         let tail = plane.tails[valid];
-        (self.info[block.0 as usize].prev, self.info[block.0 as usize].next) = (tail, NONE);
+        (info.prev, info.next) = (tail, NONE);
         if tail == NONE {
             plane.heads[valid] = block.0;
             plane.filled[valid / 64] |= 1 << (valid % 64);
@@ -297,8 +299,8 @@ impl Blocks {
         plane.tails[valid] = block.0;
     }
 
-    fn unlink(&mut self, block: Block) {
-        let shelf = self.shelf(block);
+    #[inline]
+    fn unlink(&mut self, block: Block, shelf: usize) {
         let plane = &mut self.planes[shelf];
         let Info { valid, prev, next, .. } = self.info[block.0 as usize];
         let valid = valid as usize;
@@ -356,21 +358,22 @@ impl Blocks {
         debug_assert!(self.live[word] & bit != 0, "page dead twice");
         self.live[word] &= !bit;
         let block = self.geometry.block_of(ppn);
-        let closed = self.info[block.0 as usize].state == State::Closed;
-        if closed {
-            self.unlink(block);
-        }
         if let Some(extra) = &mut self.extra {
             extra.died(self.geometry.plane_of(block), (word, bit));
         }
         let info = &mut self.info[block.0 as usize];
-        info.valid -= 1;
         info.last_invalidated = now;
-        if closed {
-            self.link(block);
+        if info.state == State::Closed {
+            let shelf = self.shelf(block);
+            self.unlink(block, shelf);
+            self.info[block.0 as usize].valid -= 1;
+            self.link(block, shelf);
             self.note_emptied(block);
-        } else if self.info[block.0 as usize].listed {
-            let dead = self.info[block.0 as usize].dead + 1;
+            return;
+        }
+        info.valid -= 1;
+        if info.listed {
+            let dead = info.dead + 1;
             self.unlist_begun(block);
             self.list_begun(block, dead);
         }

@@ -107,6 +107,8 @@ pub struct Flash {
     pub(crate) epochs: std::collections::VecDeque<u32>,
     pub(crate) first_epoch: u32,
     pub(crate) spp: u32,
+    /// The logarithm of `spp`, if that is whole.
+    spp_bits: Option<u32>,
     pub(crate) full: u64,
     host_streams: usize,
     sectors_by_cause: [u64; Cause::COUNT],
@@ -159,6 +161,7 @@ impl Flash {
             epochs: std::iter::once(0).collect(),
             first_epoch: 0,
             spp: g.sectors_per_page(),
+            spp_bits: g.sectors_per_page().is_power_of_two().then(|| g.sectors_per_page().trailing_zeros()),
             full: g.full_mask(),
             host_streams: config.scheme.streams.host_streams(&config.streams) as usize,
             sectors_by_cause: [0; Cause::COUNT],
@@ -212,10 +215,9 @@ impl Flash {
     #[inline]
     pub(crate) fn split(&self, lsn: u64) -> (u32, u64) {
         let spp = u64::from(self.spp);
-        if self.spp.is_power_of_two() {
-            ((lsn >> self.spp.trailing_zeros()) as u32, lsn & (spp - 1))
-        } else {
-            ((lsn / spp) as u32, lsn % spp)
+        match self.spp_bits {
+            Some(bits) => ((lsn >> bits) as u32, lsn & (spp - 1)),
+            None => ((lsn / spp) as u32, lsn % spp),
         }
     }
     /// The mask of a full page.
@@ -241,8 +243,16 @@ impl Flash {
 
     // ---- room -------------------------------------------------------------------------------
 
-    /// Pages of `class` that `role` can write in `plane` now.
+    /// Whether `role` can write `pages` pages of `class` in `plane` now: [`Flash::room`], where the open
+    /// block mostly decides.
     #[inline]
+    pub(crate) fn has_pages(&self, plane: u32, role: Role, class: PageClass, pages: u32) -> bool {
+        let of_object = matches!(role, Role::Object(_) | Role::Survivor(_));
+        !of_object && self.allocation.left(plane, role, self.nand.array()) >= pages
+            || self.room(plane, role, class) >= pages
+    }
+
+    /// Pages of `class` that `role` can write in `plane` now.
     pub fn room(&self, plane: u32, role: Role, class: PageClass) -> u32 {
         let left = match role {
             Role::Object(_) => 0,
@@ -274,20 +284,26 @@ impl Flash {
     }
 
     /// Whether `pages` writes of `lpn` by `role` find a plane.
-    #[inline]
+    #[inline(always)]
     pub fn has_room(&self, lpn: u32, role: Role, class: PageClass, pages: u32) -> bool {
-        if let Role::Object(home) = role {
+        let role = match role {
+            Role::Object(home) if self.object_takes(lpn, home, pages) => return true,
             // An object at its end goes on in normal blocks.
-            return self.object_takes(lpn, home, pages) || self.has_room(lpn, Role::Host(0), class, pages);
-        }
-        let any = || (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages);
+            Role::Object(_) => Role::Host(0),
+            role => role,
+        };
         match &self.striping {
             Striping::Static(order) => {
                 let home = order.plane(lpn);
-                self.room(home, role, class) >= pages || self.overflows(home) && any()
+                self.has_pages(home, role, class, pages)
+                    || self.overflows(home) && self.some_plane_has_pages(role, class, pages)
             }
-            Striping::Dynamic(_) => any(),
+            Striping::Dynamic(_) => self.some_plane_has_pages(role, class, pages),
         }
+    }
+
+    fn some_plane_has_pages(&self, role: Role, class: PageClass, pages: u32) -> bool {
+        (0..self.geometry().planes()).any(|plane| self.room(plane, role, class) >= pages)
     }
 
     /// Whether writes of `plane` go elsewhere when it has no room: only where objects brought pages of
@@ -298,20 +314,28 @@ impl Flash {
     }
 
     /// The plane for the next write of `lpn` by `role`, if one has room.
-    #[inline]
+    #[inline(always)]
     pub fn choose_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
-        if let Role::Object(home) = role {
-            if self.object_takes(lpn, home, 1) {
-                return self.object_plane(home);
+        let role = match role {
+            Role::Object(home) if self.object_takes(lpn, home, 1) => return self.object_plane(home),
+            Role::Object(_) => Role::Host(0),
+            role => role,
+        };
+        if let Striping::Static(order) = &self.striping {
+            let plane = order.plane(lpn);
+            if self.has_pages(plane, role, class, 1) {
+                return Some(plane);
             }
-            return self.choose_plane(lpn, Role::Host(0), class);
         }
+        self.choose_other_plane(lpn, role, class)
+    }
+
+    /// As [`Flash::choose_plane`], where the plane of `lpn` has no room or there is none.
+    fn choose_other_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
         let mut busy = match &self.striping {
             Striping::Static(order) => {
                 let plane = order.plane(lpn);
-                if self.room(plane, role, class) > 0 {
-                    return Some(plane);
-                } else if !self.overflows(plane) {
+                if !self.overflows(plane) {
                     return None;
                 }
                 let others = 0..self.geometry().planes();
@@ -354,11 +378,16 @@ impl Flash {
 
     #[inline]
     pub(crate) fn set_info(&mut self, op: OpId, info: OpInfo) {
-        let slot = op.0 as usize;
-        if slot >= self.info.len() {
-            self.info.resize(slot + 1, PLAIN);
+        match self.info.get_mut(op.0 as usize) {
+            Some(slot) => *slot = info,
+            None => self.add_info(op, info),
         }
-        self.info[slot] = info;
+    }
+
+    #[cold]
+    fn add_info(&mut self, op: OpId, info: OpInfo) {
+        self.info.resize(op.0 as usize, PLAIN);
+        self.info.push(info);
     }
 
     #[inline]
@@ -455,6 +484,21 @@ impl Flash {
         class: PageClass,
         extents: Extents<'_>,
     ) -> (Ppn, u32, Role) {
+        if let Role::Object(_) | Role::Survivor(_) = role {
+            return self.take_page_of_object(plane, role, class, extents);
+        }
+        let stats = &mut self.stats.allocation;
+        let ppn = self.allocation.take(plane, role, class, self.nand.array(), &mut self.blocks, stats);
+        (ppn.expect("room was checked"), plane, role)
+    }
+
+    fn take_page_of_object(
+        &mut self,
+        plane: u32,
+        role: Role,
+        class: PageClass,
+        extents: Extents<'_>,
+    ) -> (Ppn, u32, Role) {
         let (plane, role) = match role {
             Role::Object(home) => {
                 let lpn = first_page(extents, self.spp);
@@ -481,8 +525,8 @@ impl Flash {
     /// A page was programmed for `role`, with `host` sectors of the host's (0 for a copy).
     pub(crate) fn count_stream(&mut self, role: Role, host: u64) {
         let last = self.host_streams + 1;
-        if self.stats.streams.len() <= last {
-            self.stats.streams.resize(last + 1, StreamCount::default());
+        if self.stats.streams.is_empty() {
+            self.stats.streams = vec![StreamCount::default(); last + 1];
         }
         let slot = match role {
             Role::Host(stream) => usize::from(stream),
@@ -507,7 +551,7 @@ impl Flash {
     }
 
     /// Whether collection of `plane` is what host writes wait for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn urgent(&self, plane: u32) -> bool {
         self.jobs[plane as usize].called || self.spare(plane) <= self.layout.hard_blocks
     }
@@ -521,7 +565,8 @@ impl Flash {
     /// Sectors of a host write have been programmed.
     #[inline]
     pub fn count_host_sectors(&mut self, mask: u64) {
-        self.stats.host_sectors_programmed += u64::from(mask.count_ones());
+        let sectors = if mask == self.full { self.spp } else { mask.count_ones() };
+        self.stats.host_sectors_programmed += u64::from(sectors);
     }
 
     /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.

@@ -79,37 +79,10 @@ impl Flash {
 
     fn collect_plane(&mut self, plane: u32, mapping: &mut Mapping) {
         let slot = plane as usize;
-        if self.jobs[slot].victim.is_none()
-            && let Some(block) = self.doomed_victim(plane)
-        {
-            self.begin(plane, block, false, None);
-        }
         if self.jobs[slot].victim.is_none() {
-            let need = self.need(plane);
-            let mut victim = need.and_then(|need| self.choose_victim(plane, need));
-            while need == Some(Need::Room)
-                && victim.is_none()
-                && self.host_waits
-                && self.nand.in_flight() == 0
-                && self.urgent(plane)
-                && self.end_oldest_object()
-            {
-                victim = self.choose_victim(plane, Need::Room);
-            }
-            let stuck = need.is_some() && victim.is_none();
-            // What waits for this plane may go elsewhere.
-            let elsewhere = self.streams.flashalloc().is_some_and(|f| f.spread);
-            self.progress |= stuck && !self.jobs[slot].stuck && elsewhere;
-            self.jobs[slot].stuck = stuck;
-            let (Some(need), Some(block)) = (need, victim) else { return };
-            self.stats.allocation.emergency_gcs += u64::from(need == Need::PageType);
-            self.stats.allocation.proactive_gcs += u64::from(need == Need::PageTypeSoon);
-            self.start(plane, block, false, None);
+            self.take_up_job(plane);
         }
-        let Some(block) = self.jobs[slot].victim else { return };
-        if self.jobs[slot].erasing {
-            return;
-        }
+        let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
         while self.jobs[slot].copies < self.config.gc.copies_in_flight {
             let Some(page) = self.blocks.next_live(block, self.jobs[slot].cursor) else {
                 // Copies may still be under way: the erase waits for them.
@@ -117,17 +90,48 @@ impl Flash {
                 return;
             };
             let ppn = self.geometry().ppn(block, page);
-            let wear = self.jobs[slot].wear;
             let Some(role) = self.copy_role(plane) else { return };
-            let from = Role::from_number(self.array().oob(ppn).stream);
+            let from = Role::from_number(self.array().stream(ppn));
             self.stats.gc_moved_pages += 1;
             self.stats.wear_moved_pages += u64::from(wear);
-            self.jobs[slot].cursor = page;
             let copies = mapping.relocate(self, ppn, plane, role);
-            (0..copies).for_each(|_| self.count_stream(from, 0));
+            for _ in 0..copies {
+                self.count_stream(from, 0);
+            }
             self.prefetch_next(block, page);
-            self.jobs[slot].copies += copies;
+            let job = &mut self.jobs[slot];
+            job.cursor = page;
+            job.copies += copies;
         }
+    }
+
+    /// Finds `plane` a victim, if it needs one and there is one.
+    #[inline(never)]
+    fn take_up_job(&mut self, plane: u32) {
+        if let Some(block) = self.doomed_victim(plane) {
+            return self.begin(plane, block, false, None);
+        }
+        let need = self.need(plane);
+        let mut victim = need.and_then(|need| self.choose_victim(plane, need));
+        while need == Some(Need::Room)
+            && victim.is_none()
+            && self.host_waits
+            && self.nand.in_flight() == 0
+            && self.urgent(plane)
+            && self.end_oldest_object()
+        {
+            victim = self.choose_victim(plane, Need::Room);
+        }
+        let stuck = need.is_some() && victim.is_none();
+        // What waits for this plane may go elsewhere.
+        let elsewhere = self.streams.flashalloc().is_some_and(|f| f.spread);
+        let job = &mut self.jobs[plane as usize];
+        self.progress |= stuck && !job.stuck && elsewhere;
+        job.stuck = stuck;
+        let (Some(need), Some(block)) = (need, victim) else { return };
+        self.stats.allocation.emergency_gcs += u64::from(need == Need::PageType);
+        self.stats.allocation.proactive_gcs += u64::from(need == Need::PageTypeSoon);
+        self.start(plane, block, false, None);
     }
 
     /// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.
@@ -147,7 +151,7 @@ impl Flash {
     }
 
     /// Why `plane` should be collected, if it should.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn need(&self, plane: u32) -> Option<Need> {
         let soft = self.layout.soft_blocks;
         if self.config.scheme.pacing.wants(self.spare(plane), soft) {
@@ -164,6 +168,13 @@ impl Flash {
     /// what was kept for it: then any open block of the plane serves.
     fn copy_role(&mut self, plane: u32) -> Option<Role> {
         let own = self.jobs[plane as usize].role.unwrap_or(Role::Gc);
+        if !self.allocation.chooses_types() && self.has_pages(plane, own, PageClass::SYSTEM, 1) {
+            return Some(own);
+        }
+        self.other_copy_role(plane, own)
+    }
+
+    fn other_copy_role(&mut self, plane: u32, own: Role) -> Option<Role> {
         let roles = [own, Role::Gc, Role::Host(0), Role::System];
         // Survivors keep the class that they were written with, whichever that is.
         let classes = [PageClass::SYSTEM, PageClass { full: false, alone: true }];

@@ -515,7 +515,7 @@ impl Ssd {
     }
 
     /// Collects garbage; if that lets the queue go on, carries it on.
-    #[inline]
+    #[inline(always)]
     fn attend(&mut self) {
         if self.flash.wants_collection() {
             self.flash.collect(&mut self.mapping);
@@ -746,6 +746,14 @@ impl Ssd {
             }
         }
         self.flash.host_waits = blocked == Some(Blocked::Flash);
+        if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
+            self.note_wait(blocked);
+        }
+    }
+
+    /// Notes since when the front of the queue waits, and for what, or that it goes on.
+    #[inline(never)]
+    fn note_wait(&mut self, blocked: Option<Blocked>) {
         if self.flash.host_waits {
             self.flash.look_everywhere();
         }
@@ -763,6 +771,7 @@ impl Ssd {
     }
 
     /// Host bookkeeping of one write sub-request, before it takes effect.
+    #[inline]
     fn count_part(&mut self, lpn: u32, mask: u64) {
         if mask != self.flash.full_mask() {
             self.flash.stats.partial_writes += 1;
@@ -774,7 +783,6 @@ impl Ssd {
     }
 
     /// What writes of `lpn` may need: logical page, role and class, until `one` says no.
-    #[inline]
     fn needs(
         &self,
         lpn: u32,
@@ -799,9 +807,13 @@ impl Ssd {
     }
 
     /// Whether the flash takes `parts` writes of `lpn` now.
-    #[inline]
+    #[inline(always)]
     fn has_room(&self, lpn: u32, stream: u16, full: bool, alone: bool, parts: u32) -> bool {
         let pages = parts * self.mapping.pages_per_part();
+        if self.mapping.stays_at_home() {
+            let role = self.flash.host_role(lpn, stream);
+            return self.flash.has_room(lpn, role, PageClass { full, alone }, pages);
+        }
         self.needs(lpn, stream, (full, alone), |lpn, role, class| {
             self.flash.has_room(lpn, role, class, pages)
         })
@@ -820,9 +832,18 @@ impl Ssd {
 
     /// Places a write straight into flash, together with what the buffer holds of its pages.
     fn write_through(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot as usize];
+        let spp = u64::from(self.flash.spp);
+        if self.flash.split(lsn).1 + sectors <= spp {
+            return self.write_pieces(slot, [Piece::new(self.part(lsn, sectors, 0))], true);
+        }
+        self.write_parts(slot)
+    }
+
+    /// As [`Ssd::write_through`], for a request of several logical pages.
+    fn write_parts(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, stream, .. } = self.requests[slot as usize];
         let spp = u64::from(self.flash.spp);
-        let alone = self.flash.split(lsn).1 + sectors <= spp;
         loop {
             let cursor = self.requests[slot as usize].cursor;
             if cursor == sectors {
@@ -830,12 +851,12 @@ impl Ssd {
             }
             let first = Piece::new(self.part(lsn, sectors, cursor));
             // A run no larger than a page that straddles a border is placed as one.
-            let straddles = !alone && sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
+            let straddles = sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
             let blocked = if straddles {
                 let second = Piece::new(self.part(lsn, sectors, cursor + first.len));
-                self.write_pieces(slot, [first, second], alone)
+                self.write_pieces(slot, [first, second], false)
             } else {
-                self.write_pieces(slot, [first], alone)
+                self.write_pieces(slot, [first], false)
             };
             if blocked.is_some() {
                 return blocked;

@@ -205,6 +205,20 @@ impl Allocation {
         blocks: &mut Blocks,
         stats: &mut AllocationStats,
     ) -> Option<Ppn> {
+        if let Self::Strict(strict) = self {
+            return strict.take(plane, role, array, blocks);
+        }
+        self.take_by_type(plane, role, class, array, blocks, stats)
+    }
+    fn take_by_type(
+        &mut self,
+        plane: u32,
+        role: Role,
+        class: PageClass,
+        array: &Array,
+        blocks: &mut Blocks,
+        stats: &mut AllocationStats,
+    ) -> Option<Ppn> {
         match self {
             Self::Strict(strict) => strict.take(plane, role, array, blocks),
             Self::LsbFirst(lsb_first) => lsb_first.take(plane, role, array, blocks),
@@ -240,6 +254,7 @@ impl Allocation {
     }
     /// Pages that `role` can write in `plane` into blocks that are open already, for the last resort
     /// of collection; none where collection shares all open blocks anyway.
+    #[inline]
     pub(crate) fn left(&self, plane: u32, role: Role, array: &Array) -> u32 {
         match self {
             Self::Strict(strict) => strict.left(plane, role, array),
@@ -248,8 +263,11 @@ impl Allocation {
     }
     /// Blocks' worth of pages that collection can write in `plane`: what the watermarks are compared
     /// with.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spare(&self, plane: u32, blocks: &Blocks) -> u32 {
+        if let Self::Strict(_) = self {
+            return blocks.free(plane);
+        }
         self.begun().map_or_else(|| blocks.free(plane), |begun| begun.spare(plane, blocks))
     }
     /// Whether the pages that the most particular host writes can take run out: fewer are left in

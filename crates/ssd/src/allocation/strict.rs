@@ -27,17 +27,19 @@ impl Strict {
         (plane * self.roles + u32::from(role.number())) as usize
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, plane: u32, role: Role, array: &Array, blocks: &mut Blocks) -> Option<Ppn> {
         let slot = self.slot(plane, role);
-        if self.open[slot] == NONE {
-            self.open[slot] = blocks.take_free(plane, role == Role::Wear)?.0;
+        let open = &mut self.open[slot];
+        if *open == NONE {
+            *open = blocks.take_free(plane, role == Role::Wear)?.0;
         }
-        let block = Block(self.open[slot]);
-        if array.pages_programmed(block) + 1 == array.geometry().pages_per_block {
-            self.open[slot] = NONE;
+        let block = Block(*open);
+        let programmed = array.pages_programmed(block);
+        if programmed + 1 == array.geometry().pages_per_block {
+            *open = NONE;
         }
-        array.next_strict(block)
+        array.nth_strict(block, programmed)
     }
 
     pub(super) fn peek(&self, plane: u32, role: Role, array: &Array) -> Option<Ppn> {

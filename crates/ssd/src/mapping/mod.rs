@@ -174,6 +174,12 @@ impl Mapping {
         }
     }
 
+    /// Whether placing a part programs that page and no other, and a whole page as one.
+    #[inline]
+    pub(crate) fn stays_at_home(&self) -> bool {
+        matches!(self, Self::Page | Self::MultiVersion(_))
+    }
+
     /// Whether it may write a whole page as parts of pages.
     #[inline]
     pub(crate) fn mixes_classes(&self) -> bool {
@@ -187,8 +193,15 @@ impl Mapping {
 
     /// Places a write and returns how many programs its request has to wait for. The caller has made
     /// sure of room for [`Mapping::pages_per_part`] pages per part.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
+        if let Self::Page = self {
+            return page::place(flash, write);
+        }
+        self.place_otherwise(flash, write)
+    }
+
+    fn place_otherwise(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         let programs = match self {
             Self::Page => page::place(flash, write),
             Self::Across { shrink, inner } => across::place(flash, write, *shrink, inner),

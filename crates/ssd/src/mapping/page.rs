@@ -23,7 +23,25 @@ pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
 /// Programs the union of the part and of what it leaves standing.
 #[inline]
 pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
-    place_beside(flash, write, part, 0, &mut Reads::new());
+    if part.mask == flash.full_mask() {
+        place_whole(flash, write, part);
+    } else {
+        place_beside(flash, write, part, 0, &mut Reads::new());
+    }
+}
+
+/// As [`place_beside`] for a whole page, which leaves nothing standing.
+fn place_whole(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    let &Part { lpn, mask, contents, release, load } = part;
+    let (role, class) = (flash.host_role(lpn, write.stream), PageClass { full: true, alone: write.alone });
+    let plane = flash.choose_plane(lpn, role, class).expect("room was checked");
+    let extents = Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 };
+    let owner = Owner { request: write.request, release };
+    let page = Page { plane, role, class, kind: PageUse::Data, extents, cause: Cause::Host, owner };
+    let (ppn, op) = flash.append(&page, load.as_slice());
+    flash.count_host_sectors(mask);
+    flash.fill(ppn, mask, 0, contents);
+    flash.replace(lpn, ppn, op);
 }
 
 /// As [`place_part`], but for the sectors `held`: they stay where they are. Pages in `reads` have

@@ -4,6 +4,7 @@
 use crate::allocation::Role;
 
 /// Everything shares one stream.
+#[inline]
 pub(crate) fn role() -> Role {
     Role::Host(0)
 }

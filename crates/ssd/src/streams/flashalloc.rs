@@ -352,7 +352,14 @@ impl Flash {
 
     /// A host write of `sectors` sectors from `lsn` is about to be carried out: it may begin an
     /// object that nobody announced.
+    #[inline]
     pub(crate) fn notice_write(&mut self, lsn: u64, sectors: u64, class: u16) {
+        if self.streams.has_objects() {
+            self.begin_unannounced(lsn, sectors, class);
+        }
+    }
+
+    fn begin_unannounced(&mut self, lsn: u64, sectors: u64, class: u16) {
         let sector = u64::from(self.config.geometry.sector_bytes);
         let block = u64::from(self.geometry().pages_per_block) * u64::from(self.spp);
         let logical = self.layout.logical_sectors;

@@ -149,6 +149,9 @@ impl Streams {
     /// Where host data of logical page `lpn`, written with the host's stream id `hint`, goes.
     #[inline]
     pub(crate) fn role(&self, lpn: u32, hint: u16) -> Role {
+        if let Self::ByTime = self { by_time::role() } else { self.role_by_policy(lpn, hint) }
+    }
+    fn role_by_policy(&self, lpn: u32, hint: u16) -> Role {
         match self {
             Self::ByTime => by_time::role(),
             Self::MultiStream(streams) => streams.role(hint),
@@ -232,6 +235,7 @@ impl Streams {
     }
 
     /// Whether blocks can be dedicated to objects.
+    #[inline]
     pub(crate) fn has_objects(&self) -> bool {
         matches!(self, Self::FlashAlloc(_))
     }

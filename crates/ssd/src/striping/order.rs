@@ -7,7 +7,11 @@ use crate::config::ConfigError;
 
 /// A permutation of the planes.
 #[derive(Clone, Debug)]
-pub struct Order(Box<[u32]>);
+pub struct Order {
+    planes: Box<[u32]>,
+    /// What a remainder is taken with, if there are as many planes as a power of two.
+    mask: Option<u32>,
+}
 
 impl Order {
     /// `name` is a permutation of C(hannel), W(ay = chip), D(ie), P(lane).
@@ -24,7 +28,7 @@ impl Order {
                 "\"dynamic\", or an order of the letters C, W, D and P such as \"CWDP\"",
             ));
         }
-        let planes = (0..g.planes())
+        let planes: Box<[u32]> = (0..g.planes())
             .map(|n| {
                 let (mut rest, mut at) = (n, [0; 4]);
                 for letter in name.chars() {
@@ -40,13 +44,17 @@ impl Order {
                 g.plane_at(at[0], at[1], at[2], at[3])
             })
             .collect();
-        Ok(Self(planes))
+        Ok(Self { mask: g.planes().is_power_of_two().then(|| g.planes() - 1), planes })
     }
 
     /// The plane of logical page `lpn`.
     #[inline]
     pub fn plane(&self, lpn: u32) -> u32 {
-        self.0[lpn as usize % self.0.len()]
+        let number = match self.mask {
+            Some(mask) => lpn & mask,
+            None => lpn % self.planes.len() as u32,
+        };
+        self.planes[number as usize]
     }
 }
 
