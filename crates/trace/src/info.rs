@@ -24,9 +24,10 @@ const PARTIAL: u64 = 8;
 const SECOND: u64 = 1_000_000_000;
 /// Regions of one read or write that are looked at; only nonsense is longer.
 const MAX_REGIONS: u64 = 1 << 18;
-/// Requests that reader and collector hand over at a time, and how often before one waits.
-const BATCH: usize = 4096;
-const BATCHES: usize = 4;
+/// Requests that reader and collector hand over at a time, and how often before one waits: so seldom that both have
+/// a processor.
+const BATCH: usize = 1024;
+const BATCHES: usize = 64;
 
 /// What to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]

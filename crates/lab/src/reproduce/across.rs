@@ -400,7 +400,7 @@ const SIZES: &str = "it follows from the sizes of requests, of which the paper g
 const UPDATES: &str = "partial updates within one page are read under every scheme; how many the paper's \
     traces have is not published";
 const SPLIT: &str = "a region mapped by sub-page takes three times the entries here, one by page 1.5 times; the \
-    workloads split few regions";
+    traces decide how many are split";
 const LOOKUPS: &str = "every table access of a look-up is counted: a request beside an area has to look at its \
     entry too; MRSM's figure is the depth of our tree, and the original's is not described";
 const PACKED: &str = "MRSM packs runs over a page border too and pays nothing for its table while the cache \
