@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """What the server itself costs: fio's NBD engine on nandle with timing off and on nbdkit's memory, by turns.
 
+One request at a time is mostly the two sides waking each other, and that depends on where the system puts them:
+so there it is also measured with both on one processor, and on one each.
+
     benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
 
 Needs fio with its nbd engine, nbdkit, and `cargo build --release`. Both servers keep the bytes in memory; nandle
@@ -10,6 +13,7 @@ latency of 100 us reads, one at a time, in real time. Figures are medians over t
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import statistics
@@ -23,6 +27,10 @@ SPAN = "64m"
 # 100 us in all: array, transfer, controller.
 READ_100_US = ["--set", "timing.read_ns=[93580,93580,93580]", "--set", "buffer.bytes=0"]
 TICKS = 100
+ALL = os.sched_getaffinity(0)
+ONE, OTHER = ({min(ALL)}, {max(ALL)})
+# Processors of the server, and of its client.
+PLACES = {"anywhere": (ALL, ALL), "together": (ONE, ONE), "apart": (ONE, OTHER)}
 
 
 def cpu_s(pid: int) -> float:
@@ -42,14 +50,21 @@ class Server:
             time.sleep(0.05)
         sys.exit(f"{' '.join(command)}: did not come up")
 
-    def fio(self, pattern: str, depth: int, seconds: float) -> dict:
+    def place(self, processors: set[int]) -> None:
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), processors)
+
+    def fio(self, pattern: str, depth: int, seconds: float, where: str = "anywhere", *more: str) -> dict:
+        ours, theirs = PLACES[where]
+        self.place(ours)
         command = ["fio", "--name=x", "--ioengine=nbd", f"--uri={self.uri}", f"--rw={pattern}", "--bs=4k",
                    f"--iodepth={depth}", f"--size={SPAN}", "--output-format=json", "--randrepeat=1",
-                   "--norandommap"]
+                   "--norandommap", *more]
         if seconds:
             command += ["--time_based", f"--runtime={seconds}"]
         before = cpu_s(self.process.pid)
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        run = subprocess.run(command, capture_output=True, text=True, check=True,
+                             preexec_fn=lambda: os.sched_setaffinity(0, theirs))
         spent = cpu_s(self.process.pid) - before
         # fio may say something before its JSON.
         job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
@@ -103,21 +118,22 @@ def main() -> int:
 
         servers = [nbdkit(), nandle("nandle", "--timing", "off")]
         for server in servers:
-            server.fio("write", 32, 0)
+            # So much that all memory that it will use is there: as much as the drive has flash.
+            server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
         results: dict = {}
         for _ in range(args.rounds):
             for pattern in ("randread", "randwrite"):
-                for depth in (1, 32):
+                for depth, where in ((1, "anywhere"), (1, "together"), (1, "apart"), (32, "anywhere")):
                     for server in servers:
-                        key = (pattern, depth, server.name)
-                        results.setdefault(key, []).append(server.fio(pattern, depth, args.seconds))
+                        key = (pattern, depth, where, server.name)
+                        results.setdefault(key, []).append(server.fio(pattern, depth, args.seconds, where))
         median = {key: {what: statistics.median(r[what] for r in runs) for what in runs[0]}
                   for key, runs in results.items()}
         print(f"4 KiB over {args.transport}, {args.rounds} rounds of {args.seconds:g} s, medians")
-        print(f"{'':<11}{'depth':>5}  {'server':<14}{'IOPS':>9}{'mean us':>9}{'CPU us per I/O':>16}{'of nbdkit':>11}")
-        for (pattern, depth, name), r in median.items():
-            share = r["iops"] / median[pattern, depth, "nbdkit memory"]["iops"]
-            print(f"{pattern:<11}{depth:>5}  {name:<14}{r['iops']:>9.0f}{r['us']:>9.1f}{r['cpu_us']:>16.1f}{share:>10.0%}")
+        print(f"{'':<11}{'depth':>5}  {'where':<10}{'server':<14}{'IOPS':>9}{'mean us':>9}{'CPU us per I/O':>16}{'of nbdkit':>11}")
+        for (pattern, depth, where, name), r in median.items():
+            share = r["iops"] / median[pattern, depth, where, "nbdkit memory"]["iops"]
+            print(f"{pattern:<11}{depth:>5}  {where:<10}{name:<14}{r['iops']:>9.0f}{r['us']:>9.1f}{r['cpu_us']:>16.1f}{share:>10.0%}")
         for server in servers:
             server.stop()
         # The floor is the same drive with timing off: what transport, threads and model take by themselves.
