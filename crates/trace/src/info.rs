@@ -418,24 +418,24 @@ impl Collector {
                         let bits = &mut self.map.words[place + word + group];
                         before = *bits;
                         *bits = if write {
-                            before & !(pages * PARTIAL) | pages * (WRITTEN | LIVE) | partial * PARTIAL
+                            (before & !(pages * PARTIAL)) | (pages * (WRITTEN | LIVE)) | (partial * PARTIAL)
                         } else {
-                            before | pages * READ
+                            before | (pages * READ)
                         };
                         if size == self.footprint {
                             let (counts, bit) =
                                 if write { (&mut self.writes, WRITTEN) } else { (&mut self.reads, READ) };
                             counts[0] += ones(pages);
                             counts[1] += ones(pages & !(before / bit));
-                            self.touched += ones(pages & !(before / READ | before / WRITTEN));
+                            self.touched += ones(pages & !((before / READ) | (before / WRITTEN)));
                         }
                     }
                     let Some(p) = self.info.pages.get_mut(size).filter(|_| write) else { continue };
-                    let updates = partial & before / LIVE;
+                    let updates = partial & (before / LIVE);
                     p.sub_writes += ones(pages);
                     p.partial_writes += ones(partial);
                     p.partial_updates += ones(updates);
-                    p.partial_updates_of_partial += ones(updates & before / PARTIAL);
+                    p.partial_updates_of_partial += ones(updates & (before / PARTIAL));
                     partial_write |= u64::from(partial != 0) << size;
                     partial_update |= u64::from(updates != 0) << size;
                 }
