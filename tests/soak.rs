@@ -44,8 +44,9 @@ const DEVICE: &[&str] = &[
 const ALLOCATOR: &[(&str, &str)] = &[("MALLOC_ARENA_MAX", "1")];
 /// Memory that a server may have beside the contents of its flash: code, books, what its clients have under way.
 const BESIDE: u64 = 96 << 20;
-/// How much it may grow once its flash was full: what clients have under way at the moment comes and goes.
-const GROWTH: u64 = 16 << 20;
+/// How much it may grow once its flash was full: the most that clients ever had under way is kept, and bytes that
+/// several pages shared come to be kept for each.
+const GROWTH: u64 = 48 << 20;
 
 /// Places of fio's jobs.
 const SLICES: u64 = 12;
