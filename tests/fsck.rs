@@ -133,11 +133,14 @@ fn what_a_crash_leaves_is_clean() {
 
 #[test]
 fn torn_pages_areas_and_objects_are_told() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
     let args = ["--scheme", "across+flashalloc", "--set", "op_ratio=2.5", "--nvme-tcp", "127.0.0.1:0"];
-    let image = image(dir.path(), &args, true);
-    let found = json(&image, 0);
-    assert!(found["file"]["pages_torn"].as_u64() > Some(0), "{found}");
+    let cut = || {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        json(&image(dir.path(), &args, true), 0)
+    };
+    // A machine that stands still for a moment catches up before the cut: then nothing is under way.
+    let torn = |found: &serde_json::Value| found["file"]["pages_torn"].as_u64() > Some(0);
+    let found = (0..5).map(|_| cut()).find(torn).expect("something was under way");
     assert!(found["drive"]["areas"].as_u64() > Some(0), "{found}");
     assert_eq!(found["drive"]["objects"].as_u64(), Some(1), "{found}");
     assert_eq!(found["recovery"]["pages_since_checkpoint"].is_null(), found["file"]["pages_checkpoint"] == 0);
