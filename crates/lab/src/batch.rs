@@ -4,10 +4,12 @@
 //! its options and the contents of its file, the seed, and the version of the program. The same run
 //! asked for again is found done; a changed one is another run.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,7 +37,7 @@ pub struct Job {
 }
 
 /// What a run was asked to be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Labels {
     /// Device: preset or file.
     pub device: String,
@@ -131,6 +133,40 @@ pub enum Event<'a> {
     Over(usize, &'a State),
 }
 
+/// Jobs that nobody has begun. Runs that differ in their seed alone take about as long as each other, so one of
+/// each kind goes first and then the longest, lest all but one worker wait for the last.
+struct Queue {
+    /// Number and kind of a job, in order.
+    waiting: Vec<(usize, usize)>,
+    /// How long a job of each kind took; none yet while the first is under way.
+    took: Vec<Option<Duration>>,
+}
+
+impl Queue {
+    fn new<'a>(jobs: impl Iterator<Item = &'a Labels>) -> Self {
+        let mut kinds = HashMap::new();
+        let kind = |(number, labels): (usize, &Labels)| {
+            let next = kinds.len();
+            (number, *kinds.entry(Labels { seed: 0, ..labels.clone() }).or_insert(next))
+        };
+        let waiting = jobs.enumerate().map(kind).collect();
+        Self { waiting, took: vec![None; kinds.len()] }
+    }
+
+    /// The job to begin now, and its kind.
+    fn next(&mut self) -> Option<(usize, usize)> {
+        // Of the jobs that are equal by this, the first.
+        let longest = |&(place, &(_, kind)): &(usize, &(usize, usize))| {
+            (self.took[kind].unwrap_or(Duration::MAX), std::cmp::Reverse(place))
+        };
+        let (place, _) = self.waiting.iter().enumerate().max_by_key(longest)?;
+        let (number, kind) = self.waiting.remove(place);
+        // Until it is known, one of a kind is enough.
+        self.took[kind].get_or_insert(Duration::ZERO);
+        Some((number, kind))
+    }
+}
+
 /// Does `jobs`; the states come in their order. Jobs with an output directory are skipped where that
 /// holds the finished run. With `stop` set from outside, runs under way end and count as left.
 ///
@@ -143,25 +179,28 @@ pub fn work(
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Vec<State>, Error> {
     let traces = Traces::default();
-    let next = AtomicUsize::new(0);
+    let queue = Mutex::new(Queue::new(jobs.iter().map(|job| &job.labels)));
     let states: Mutex<Vec<State>> = Mutex::new(vec![State::Left; jobs.len()]);
     let broken: Mutex<Option<Error>> = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..how.workers.clamp(1, jobs.len().max(1)) {
             scope.spawn(|| {
                 loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(n) else { return };
+                    let next = lock(&queue).next();
+                    let Some((n, kind)) = next else { return };
+                    let begun = Instant::now();
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    match one(job, n, how, &traces, stop, watch) {
+                    match one(&jobs[n], n, how, &traces, stop, watch) {
                         Ok(state) => {
+                            lock(&queue).took[kind] =
+                                matches!(state, State::Done(_)).then(|| begun.elapsed());
                             watch(Event::Over(n, &state));
-                            states.lock().unwrap_or_else(PoisonError::into_inner)[n] = state;
+                            lock(&states)[n] = state;
                         }
                         Err(e) => {
-                            *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                            *lock(&broken) = Some(e);
                             return;
                         }
                     }
@@ -173,6 +212,10 @@ pub fn work(
         Some(e) => Err(e),
         None => Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner)),
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn one(
@@ -285,4 +328,26 @@ pub fn runs_in(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_each_kind_goes_first_and_then_the_longest() {
+        let labels = |scheme: &str, seed| Labels { scheme: scheme.into(), seed, ..Labels::default() };
+        let jobs =
+            [("short", 1), ("short", 2), ("long", 1), ("long", 2), ("long", 3), ("middle", 1), ("middle", 2)]
+                .map(|(scheme, seed)| labels(scheme, seed));
+        let mut queue = Queue::new(jobs.iter());
+        let mut order = Vec::new();
+        while let Some((number, kind)) = queue.next() {
+            order.push(number);
+            let ms =
+                [("short", 1), ("middle", 5), ("long", 9)].iter().find(|(s, _)| *s == jobs[number].scheme);
+            queue.took[kind] = ms.map(|&(_, ms)| Duration::from_millis(ms));
+        }
+        assert_eq!(order, [0, 2, 5, 3, 4, 6, 1]);
+    }
 }
