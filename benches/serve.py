@@ -5,17 +5,21 @@ One request at a time is mostly the two sides waking each other, and that depend
 so there it is also measured with both on one processor, and on one each.
 
     benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
+    benches/serve.py --all      every transport that this machine has clients for, without nbdkit
 
-Needs fio with its nbd engine, nbdkit, and `cargo build --release`. Both servers keep the bytes in memory; nandle
-also simulates a drive for each request, so its share says what that and the server cost. The last part is the
-latency of 100 us reads, one at a time, in real time. Figures are medians over the rounds.
+Needs fio with its nbd engine, nbdkit, and `cargo build --release` (`--all`: with `--examples`, whose `nvme_load` is
+the client of NVMe/TCP). Both servers keep the bytes in memory; nandle also simulates a drive for each request, so
+its share says what that and the server cost. The last part is the latency of 100 us reads, one at a time, in real
+time. Figures are medians over the rounds.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -78,12 +82,80 @@ class Server:
         self.process.wait()
 
 
+# Name, arguments of the server (W = a folder), fio's arguments or none for `nvme_load`.
+TRANSPORTS = [
+    ("NBD, unix socket", "--nbd unix:W/socket", "--ioengine=nbd --uri=nbd+unix:///?socket=W/socket"),
+    ("NBD, TCP", "--nbd 127.0.0.1:42790", "--ioengine=nbd --uri=nbd://127.0.0.1:42790"),
+    ("NVMe/TCP", "--nvme-tcp 127.0.0.1:42791", None),
+    ("FUSE file", "--fuse W/mount", "--ioengine=libaio --direct=1 --filename=W/mount/disk"),
+]
+
+
+def by_transport(program: pathlib.Path, rounds: int, seconds: float) -> None:
+    """Requests a second and processor time of each; how late answers of 100 us reads were."""
+    print(f"4 KiB, {rounds} rounds of {seconds:g} s, medians; CPU = of the server, us a request")
+    print("| transport | reads, 1 | CPU | 32 | CPU | writes, 1 | CPU | 32 | CPU "
+          "| late us, 1 at a time: 50% | 99% | 99.9% | 32: 50% | 99% | 99.9% |")
+    print("| --- |" + " ---: |" * 14)
+    for name, serve, client in TRANSPORTS:
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/mount")
+
+            def start(*more: str) -> subprocess.Popen:
+                command = [str(program), "serve", *serve.replace("W", folder).split(), *more]
+                server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                time.sleep(1)
+                return server
+
+            def load(pattern: str, depth: int, seconds: float) -> tuple[float, int]:
+                if client is None:
+                    # Its queue has 32 entries, of which one stays free.
+                    command = [str(program.parent / "examples/nvme_load"), serve.split()[-1], pattern,
+                               str(min(depth, 31)), str(seconds)]
+                    done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+                    return done["iops"], done["requests"]
+                command = ["fio", "--name=x", *client.replace("W", folder).split(), f"--rw=rand{pattern}", "--bs=4k",
+                           f"--iodepth={depth}", f"--size={SPAN}", "--output-format=json", "--randrepeat=1",
+                           "--norandommap", "--time_based", f"--runtime={seconds}"]
+                run = subprocess.run(command, capture_output=True, text=True, check=True)
+                side = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0][pattern]
+                return side["iops"], side["total_ios"]
+
+            def stop(server: subprocess.Popen) -> str:
+                server.send_signal(signal.SIGINT)
+                return server.communicate(timeout=60)[0]
+
+            cells = []
+            server = start("--timing", "off")
+            # So much that all memory that it will use is there.
+            load("write", 32, 10 * seconds)
+            for pattern in ("read", "write"):
+                for depth in (1, 32):
+                    seen = []
+                    for _ in range(rounds):
+                        before = cpu_s(server.pid)
+                        iops, requests = load(pattern, depth, seconds)
+                        seen.append((iops, (cpu_s(server.pid) - before) * 1e6 / max(1, requests)))
+                    cells += [f"{statistics.median(s[0] for s in seen):,.0f}",
+                              f"{statistics.median(s[1] for s in seen):.1f}"]
+            stop(server)
+            for depth in (1, 32):
+                server = start(*READ_100_US)
+                # What was never written is read in no time.
+                load("write", 32, 2 * seconds)
+                load("read", depth, rounds * seconds)
+                late = re.search(r"answers after the modelled time:.* 50% (.+?), 99% (.+?), 99.9% (.+?),", stop(server))
+                cells += [cell.removesuffix(" us") for cell in late.groups()]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--program", default=ROOT / "target/release/nandle")
     parser.add_argument("--transport", choices=["unix", "tcp"], default="unix")
+    parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
     for program in ("fio", "nbdkit"):
         if not shutil.which(program):
@@ -91,6 +163,9 @@ def main() -> int:
             return 0
     if not pathlib.Path(args.program).is_file():
         sys.exit(f"{args.program}: not there; expected `cargo build --release` first")
+    if args.all:
+        by_transport(pathlib.Path(args.program), args.rounds, args.seconds)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         sockets = iter(range(100))
 

@@ -210,6 +210,12 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
         .collect();
     load(&server, 500, "beside");
     drop(slow);
+    // Whoever comes before the server has noticed that they are gone is turned away.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while raw(at, b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n", Duration::from_secs(20)).is_empty() {
+        assert!(Instant::now() < deadline, "nobody is let in");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(settled(at, 500)["host"]["write"]["requests"], 500);
     server.stop();
 }

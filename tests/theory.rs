@@ -220,3 +220,95 @@ fn fifo_follows_its_mean_field_under_skew() {
         }
     }
 }
+
+/// The same as [`mean_field`] with two parts (share of the pages, share of the writes), where what is copied goes
+/// to blocks of its own (Van Houdt, "On the necessity of hot and cold data identification", PEVA 2014, with a
+/// write frontier for the host and one for collection).
+fn mean_field_of_two(pages: usize, d: i32, used: f64, parts: &[(f64, f64)]) -> f64 {
+    let (hot, p) = parts[0];
+    let at = |h: usize, c: usize| h * (pages + 1) + c;
+    // Blocks of pages drawn one by one, hot with probability q.
+    let drawn = |q: f64| {
+        let mut share = vec![0.0; (pages + 1) * (pages + 1)];
+        let mut chance = (1.0 - q).powi(pages as i32);
+        for h in 0..=pages {
+            share[at(h, pages - h)] = chance;
+            chance *= (pages - h) as f64 / (h + 1) as f64 * q / (1.0 - q);
+        }
+        share
+    };
+    let by_host = drawn(p);
+    // At first every block is as full as the average, and as hot.
+    let mut share = vec![0.0; by_host.len()];
+    let full = (pages as f64 * used).round();
+    let first = (full * hot).round();
+    share[at(first as usize, (full - first) as usize)] = 1.0;
+    loop {
+        let mut level = vec![0.0; pages + 1];
+        for h in 0..=pages {
+            for c in 0..=pages - h {
+                level[h + c] += share[at(h, c)];
+            }
+        }
+        let mut of_level = vec![0.0; pages + 1];
+        let mut above = 0.0_f64;
+        for n in (0..=pages).rev() {
+            if level[n] > 0.0 {
+                of_level[n] = ((above + level[n]).powi(d) - above.powi(d)) / level[n];
+            }
+            above += level[n];
+        }
+        let (mut copies, mut hot_copies) = (0.0, 0.0);
+        for h in 0..=pages {
+            for c in 0..=pages - h {
+                let victims = share[at(h, c)] * of_level[h + c];
+                copies += victims * (h + c) as f64;
+                hot_copies += victims * h as f64;
+            }
+        }
+        let by_gc = drawn(hot_copies / copies);
+        let new = pages as f64 - copies;
+        let host = new / pages as f64;
+        let rates = [p / hot, (1.0 - p) / (1.0 - hot)].map(|share| share * new / (used * pages as f64));
+        let step = 0.5 / (pages as f64 * rates[0].max(rates[1]) + f64::from(d));
+        let mut changed = 0.0;
+        let mut next = share.clone();
+        for h in 0..=pages {
+            for c in 0..=pages - h {
+                let here = at(h, c);
+                let mut change = host * by_host[here] + (1.0 - host) * by_gc[here];
+                change -= share[here] * (of_level[h + c] + h as f64 * rates[0] + c as f64 * rates[1]);
+                if h + c < pages {
+                    change += share[at(h + 1, c)] * (h + 1) as f64 * rates[0];
+                    change += share[at(h, c + 1)] * (c + 1) as f64 * rates[1];
+                }
+                next[here] += step * change;
+                changed += change.abs();
+            }
+        }
+        share = next;
+        if changed < 1e-6 {
+            return pages as f64 / new;
+        }
+    }
+}
+
+#[test]
+fn choices_and_greedy_follow_the_mean_field_of_hot_and_cold() {
+    // Greedy is the best of ever more choices.
+    for (victim, pages, d, many) in [
+        (VictimKind::DChoices, 16, 10, 10),
+        (VictimKind::Greedy, 16, 10, 200),
+        (VictimKind::Greedy, 32, 10, 200),
+    ] {
+        for parts in [[(0.2, 0.8), (0.8, 0.2)], [(0.1, 0.6), (0.9, 0.4)], [(0.5, 0.5), (0.5, 0.5)]] {
+            for rho in [0.1, 0.3] {
+                let (waf, used) = measured(victim, pages, d, rho, &parts);
+                let theory = mean_field_of_two(pages as usize, many, used, &parts);
+                println!(
+                    "{victim:?}, {pages} pages, {parts:?}, rho {rho}: waf {waf:.3}, mean field {theory:.3}"
+                );
+            }
+        }
+    }
+}

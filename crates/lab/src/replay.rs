@@ -224,6 +224,9 @@ impl<'a> Replayer<'a> {
         if let Some(sooner) = feed.ahead(LOOK_AHEAD) {
             self.ssd.prefetch_page(address.near(sooner));
         }
+        if let Some(next) = feed.ahead(LOOK_AHEAD / 2) {
+            self.ssd.prefetch_pages(address.near(next));
+        }
         let mut request = feed.pop();
         if request.is_none() {
             self.report();

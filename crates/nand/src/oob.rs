@@ -1,6 +1,7 @@
 //! The out-of-band area: what a physical page says of itself, and the only reverse map there is.
 
 use prefetch_index::prefetch_index;
+use smallvec::SmallVec;
 
 use crate::Ppn;
 
@@ -104,7 +105,7 @@ const LIST: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OobStore {
     words: Vec<u64>,
-    lists: Vec<Box<[Extent]>>,
+    lists: Vec<SmallVec<[Extent; 2]>>,
     free: Vec<u32>,
 }
 
@@ -128,10 +129,10 @@ impl OobStore {
     /// Lays an extent list in the side table.
     fn keep_list(&mut self, list: &[Extent]) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.lists.push(Box::default());
+            self.lists.push(SmallVec::new());
             (self.lists.len() - 1) as u32
         });
-        self.lists[slot as usize] = list.into();
+        self.lists[slot as usize].extend_from_slice(list);
         slot
     }
     #[inline]
@@ -158,7 +159,7 @@ impl OobStore {
         let word = std::mem::take(&mut self.words[index]);
         if word & LIST != 0 {
             let slot = (word >> 4) as u32;
-            self.lists[slot as usize] = Box::default();
+            self.lists[slot as usize] = SmallVec::new();
             self.free.push(slot);
         }
     }

@@ -233,12 +233,26 @@ impl Flash {
     /// Brings what is known of the page of `lpn` into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, lpn: u32) {
-        if lpn < self.fragments.len()
-            && let Some(ppn) = self.fragments.single(lpn)
-        {
-            self.nand.array().prefetch(ppn);
-            self.blocks.prefetch(ppn);
+        if lpn < self.fragments.len() {
+            match self.fragments.single(lpn) {
+                Some(ppn) => self.prefetch_ppn(ppn),
+                None => self.fragments.prefetch_list(lpn),
+            }
         }
+    }
+
+    /// The same for the pages of a list that [`Flash::prefetch`] brought.
+    #[inline]
+    pub(crate) fn prefetch_listed(&self, lpn: u32) {
+        if self.fragments.lists_in_use() > 0 && lpn < self.fragments.len() {
+            self.fragments.list(lpn).iter().for_each(|f| self.prefetch_ppn(f.ppn));
+        }
+    }
+
+    #[inline]
+    fn prefetch_ppn(&self, ppn: Ppn) {
+        self.nand.array().prefetch(ppn);
+        self.blocks.prefetch(ppn);
     }
 
     // ---- room -------------------------------------------------------------------------------

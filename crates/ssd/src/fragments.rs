@@ -95,6 +95,20 @@ impl Fragments {
     pub(crate) fn prefetch(&self, lpn: u32) {
         prefetch_index(&self.words, lpn as usize);
     }
+    /// Brings the list of `lpn` near, if it has one: the word must be near already.
+    #[inline]
+    pub(crate) fn prefetch_list(&self, lpn: u32) {
+        let word = self.words[lpn as usize];
+        if word & LIST != 0 {
+            prefetch_index(&self.lists, (word & !LIST) as usize);
+        }
+    }
+    /// The list of `lpn`; empty if its word is all that it needs.
+    #[inline]
+    pub(crate) fn list(&self, lpn: u32) -> &[Fragment] {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 { &[] } else { &self.lists[(word & !LIST) as usize] }
+    }
     /// Whether nothing of `lpn` is stored.
     #[inline]
     pub fn is_unmapped(&self, lpn: u32) -> bool {

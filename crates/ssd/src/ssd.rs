@@ -470,6 +470,11 @@ impl Ssd {
     pub fn prefetch_page(&self, lsn: u64) {
         self.flash.prefetch(self.flash.split(lsn).0);
     }
+    /// As [`Ssd::prefetch_page`], some requests later: the pages of a logical page that lies in several.
+    #[inline]
+    pub fn prefetch_pages(&self, lsn: u64) {
+        self.flash.prefetch_listed(self.flash.split(lsn).0);
+    }
 
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
     /// It completes in a later [`Ssd::advance`], even if at the same time.
