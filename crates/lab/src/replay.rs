@@ -35,7 +35,8 @@ const SLOT_BITS: u32 = 17;
 /// Events without a completion after which a device is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
 
-/// Requests whose memory is fetched ahead of its use, twice over: the map, then what it leads to.
+/// Requests whose memory is fetched ahead of its use: the map twice as far ahead, this far what it leads to, half as
+/// far the pages of a list.
 const LOOK_AHEAD: usize = 4;
 
 /// A request under way.
