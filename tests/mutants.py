@@ -33,8 +33,9 @@ MUTANTS = [
      "let after: Vec<OpId> = vec![];", "crash"),
     ("a checkpoint page is written before the trims that it knows of",
      "crates/ssd/src/checkpoint.rs",
-     "if !self.log_is_clean() {\n            self.write_log(None);\n        }\n        if !self.log_is_clean() ||",
-     "if", "crash"),
+     "if !self.log_is_clean() {\n            self.write_log(None);\n        }\n        let class = PageClass::SYSTEM;\n"
+     "        if !self.log_is_clean() ||",
+     "let class = PageClass::SYSTEM;\n        if", "crash"),
     ("a copy of an unreadable sector is readable",
      "crates/nand/src/array.rs", "self.lose(to, gone << to_at);", "let _ = gone;", "faults"),
     ("a flush does not drain the buffer",
