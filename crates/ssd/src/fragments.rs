@@ -24,11 +24,15 @@ pub struct Fragment {
 pub type FragmentList = SmallVec<[Fragment; 2]>;
 
 const LIST: u32 = 1 << 31;
+/// Words of a stretch (a page of memory).
+const STRETCH: usize = 1024;
 
 /// The map of all logical pages.
 #[derive(Clone, Debug)]
 pub struct Fragments {
     words: Vec<u32>,
+    /// Stretches of `words` that were ever written: of a large drive's map the rest need not be looked at.
+    written: Vec<bool>,
     lists: Vec<FragmentList>,
     free: Vec<u32>,
     sectors_per_page: u32,
@@ -75,6 +79,7 @@ impl Fragments {
     pub(crate) fn new(logical_pages: u32, sectors_per_page: u32) -> Self {
         Self {
             words: vec![0; logical_pages as usize],
+            written: vec![false; (logical_pages as usize).div_ceil(STRETCH)],
             lists: Vec::new(),
             free: Vec::new(),
             sectors_per_page,
@@ -152,7 +157,15 @@ impl Fragments {
         if word & LIST != 0 {
             self.drop_list(word);
         }
-        self.words[lpn as usize] = ppn.0 + 1;
+        self.put(lpn, word, ppn.0 + 1);
+    }
+
+    #[inline]
+    fn put(&mut self, lpn: u32, old: u32, new: u32) {
+        if old == 0 {
+            self.written[lpn as usize / STRETCH] = true;
+        }
+        self.words[lpn as usize] = new;
     }
 
     /// `lpn` is now stored by `list`.
@@ -172,10 +185,10 @@ impl Fragments {
             _ => None,
         };
         match (one_word, word & LIST != 0) {
-            (Some(new), false) => self.words[lpn as usize] = new,
+            (Some(new), false) => self.put(lpn, word, new),
             (Some(new), true) => {
                 self.drop_list(word);
-                self.words[lpn as usize] = new;
+                self.put(lpn, word, new);
             }
             (None, true) => self.lists[(word & !LIST) as usize] = list,
             (None, false) => {
@@ -184,7 +197,7 @@ impl Fragments {
                     (self.lists.len() - 1) as u32
                 });
                 self.lists[slot as usize] = list;
-                self.words[lpn as usize] = LIST | slot;
+                self.put(lpn, word, LIST | slot);
             }
         }
     }
@@ -208,7 +221,9 @@ impl Fragments {
     /// A hash of the whole map: two devices with the same hash answer every read from the same page.
     pub fn digest(&self) -> u64 {
         let mut hash = 0_u64;
-        for (lpn, &word) in self.words.iter().enumerate().filter(|&(_, &word)| word != 0) {
+        let stretches = self.words.chunks(STRETCH).enumerate().filter(|&(n, _)| self.written[n]);
+        let words = stretches.flat_map(|(n, words)| (n * STRETCH..).zip(words));
+        for (lpn, &word) in words.filter(|&(_, &word)| word != 0) {
             let mut add = |value: u64| hash = nandle_random::mix(hash ^ value);
             add(lpn as u64);
             if word & LIST == 0 {
