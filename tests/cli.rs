@@ -76,6 +76,23 @@ fn number(value: &Value, path: &str) -> f64 {
 }
 
 #[test]
+fn the_first_command_prints_what_the_readme_shows() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+        .expect("it is there");
+    let (_, shown) = readme.split_once("```\ndemo | lru+page").expect("the block");
+    let (shown, _) = shown.split_once("```\n").expect("its end");
+    let output = nandle(&["run"], Path::new("."));
+    let printed = text(&output.stdout);
+    let printed = printed.strip_prefix("demo | lru+page").expect("the title");
+    // How fast it was is the machine's.
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with("run  "));
+        lines.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    assert_eq!(lines(shown), lines(printed));
+}
+
+#[test]
 fn the_first_command_shows_what_a_write_costs() {
     let dir = temp();
     let table = good(&["run"], dir.path());
