@@ -2,11 +2,13 @@
 """Goal: the tests can fail.
 
 Method: each deliberate breakage below is applied to a copy of the sources, and the named net must
-catch it. A mutant that survives is a hole in the net; one that no longer applies needs a new form.
+catch it: fail, or never end. A mutant that survives is a hole in the net; one that no longer applies needs a new form.
 """
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +70,28 @@ MUTANTS = [
 ]
 
 
+SURVIVED = "SURVIVED"
+# A drive that has lost its way may also go round for ever.
+PATIENCE_S = 300
+
+
+def judge(copy: pathlib.Path, test: str) -> str:
+    """Builds and runs one test of the mutated sources."""
+    cargo = ["cargo", "test", "--quiet", "--test", test, "--target-dir", str(ROOT / "target/mutants")]
+    built = subprocess.run([*cargo, "--no-run"], cwd=copy, capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        sys.exit(f"the mutant does not build:\n{built.stderr}")
+    run = subprocess.Popen(cargo, cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                           start_new_session=True)
+    try:
+        output, _ = run.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+        return "hangs"
+    return "caught" if run.returncode != 0 and "test result: FAILED" in output else SURVIVED
+
+
 def main() -> int:
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
@@ -80,12 +104,9 @@ def main() -> int:
                 survivors.append(f"{name}: no longer applies to {file}")
                 continue
             path.write_text(source.replace(text, replacement, 1))
-            run = subprocess.run(
-                ["cargo", "test", "--quiet", "--test", test, "--target-dir", str(ROOT / "target/mutants")],
-                cwd=copy, capture_output=True, text=True, check=False)
-            caught = run.returncode != 0 and "test result: FAILED" in run.stdout
-            print(f"{'caught' if caught else 'SURVIVED'}  {test:13} {name}", flush=True)
-            if not caught:
+            verdict = judge(copy, test)
+            print(f"{verdict:8}  {test:13} {name}", flush=True)
+            if verdict == SURVIVED:
                 survivors.append(name)
             path.write_text(source)
     for survivor in survivors:
