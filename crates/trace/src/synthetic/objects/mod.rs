@@ -6,18 +6,22 @@
 //! leaves them out has the *vanilla* workload, the same in everything else. Writes carry stream ids by
 //! kind of file and level, as the authors assigned them for their multi-stream prototype.
 //!
-//! Sizes are the paper's on a device of its size, and shrink with smaller ones.
+//! Threads of the stores are users of their own ([`User`]), each in its own closed loop: what one waits
+//! for, only it waits for. Which file comes when depends on the drive, as it does in reality.
+//!
+//! Sizes are the paper's on a device of its size, and shrink with smaller ones; so do speeds, that a
+//! smaller drive of fewer dies sees the same history.
 
 mod mysql;
 mod rocksdb;
+mod stores;
 mod volume;
 
-use super::{Entry, Phase, Replay, Target, Workload};
+use super::{Entry, Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source};
-use mysql::MySql;
 use nandle_random::Stream;
-use rocksdb::RocksDb;
-use volume::{Ext4, F2fs, File, Io, LARGEST, Volume};
+use stores::stores;
+use volume::{Ext4, File, Io, LARGEST, Volume};
 
 /// Logical bytes of the paper's device: 16 GB less a tenth.
 const PAPER_BYTES: u64 = 15_461_882_265;
@@ -94,66 +98,64 @@ fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload,
     // Unless told otherwise, four times the files.
     let per_chunk = 1 + CHUNK / LARGEST;
     let requests = target.requests.unwrap_or(4 * threads * chunks * per_chunk);
-    let stream = Stream::new(target.seed, "workload/fio-2m");
-    let fill = Fio {
-        threads: vec![vec![]; 1],
-        chunks: threads * chunks,
-        layout: Some(0),
-        ..Fio::new(stream.clone())
+    let file = |thread: u64, chunks: u64, left: u64| Fio {
+        from: thread * chunks * CHUNK,
+        chunks,
+        thread: thread as u16,
+        layout: None,
+        left,
+        stream: Stream::new(target.seed, &format!("workload/fio-2m {thread}")),
+        // Objects of different threads have different names.
+        object: (thread as u32) << 24,
+        pending: vec![],
     };
-    let run = Fio { threads: vec![vec![]; threads as usize], chunks, left: requests, ..Fio::new(stream) };
-    let layout = threads * chunks * (CHUNK / LARGEST);
-    // A direct write of 2 MiB is in flight as a whole.
-    let iodepth = (threads * CHUNK / LARGEST) as u32;
+    let all = Fio { layout: Some(0), ..file(0, threads * chunks, u64::MAX) };
+    // A direct write of 2 MiB is in flight as a whole, and the next one begins when it is done.
+    let users = (0..threads).map(|n| {
+        let share = requests / threads + u64::from(n < requests % threads);
+        User::closed(format!("thread {}", n + 1), (CHUNK / LARGEST) as u32, file(n, chunks, share))
+    });
     Ok(workload(
         vec![
-            Phase::new(Replay::Closed { iodepth: 32 }, fill).counted(layout),
-            Phase::new(Replay::Closed { iodepth }, run).counted(requests),
+            Phase::new(Replay::Closed { iodepth: 32 }, all).counted(threads * chunks * (CHUNK / LARGEST)),
+            Phase::of(users.collect()).counted(requests),
         ],
         vec![format!("{threads} files of {} MiB; offsets drawn with replacement", chunks * CHUNK / MIB)],
     ))
 }
 
-/// Threads that overwrite chunks of their own file, or (`layout`) one that writes all once.
+/// A thread that overwrites chunks of its own file, or (`layout`) writes all of it once.
 struct Fio {
-    threads: Vec<Vec<Request>>,
+    /// First byte of the file.
+    from: u64,
     chunks: u64,
+    thread: u16,
     layout: Option<u64>,
     left: u64,
-    turn: usize,
     stream: Stream,
     object: u32,
+    /// The rest of an overwrite, the next request last.
+    pending: Vec<Request>,
 }
 
 impl Fio {
-    fn new(stream: Stream) -> Self {
-        Self { threads: vec![], chunks: 0, layout: None, left: u64::MAX, turn: 0, stream, object: 0 }
-    }
-
-    fn refill(&mut self, thread: usize) -> bool {
+    fn refill(&mut self) -> bool {
         let chunk = match &mut self.layout {
             Some(next) if *next == self.chunks => return false,
             Some(next) => {
                 *next += 1;
                 *next - 1
             }
-            None => thread as u64 * self.chunks + self.stream.below(self.chunks),
+            None => self.stream.below(self.chunks),
         };
         self.object += 1;
-        let request = |op, offset, bytes| Request {
-            time_ns: 0,
-            offset,
-            bytes,
-            object: self.object,
-            stream: thread as u16,
-            op,
-            fua: false,
-        };
+        let (at, object, stream) = (self.from + chunk * CHUNK, self.object, self.thread);
+        let request =
+            |op, offset, bytes| Request { time_ns: 0, offset, bytes, object, stream, op, fua: false };
         let pieces = (0..CHUNK / LARGEST).rev();
-        self.threads[thread] =
-            pieces.map(|n| request(Op::Write, chunk * CHUNK + n * LARGEST, LARGEST)).collect();
+        self.pending = pieces.map(|n| request(Op::Write, at + n * LARGEST, LARGEST)).collect();
         if self.layout.is_none() {
-            self.threads[thread].push(request(Op::FlashAlloc, chunk * CHUNK, CHUNK));
+            self.pending.push(request(Op::FlashAlloc, at, CHUNK));
         }
         true
     }
@@ -162,114 +164,12 @@ impl Fio {
 impl Source for Fio {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         for _ in 0..self.left.min(max as u64) {
-            let thread = self.turn;
-            if self.threads[thread].is_empty() && !self.refill(thread) {
+            if self.pending.is_empty() && !self.refill() {
                 break;
             }
-            out.extend(self.threads[thread].pop());
-            self.left -= 1;
-            // A call is answered before its write begins.
-            if out.last().is_some_and(|r| r.op == Op::Write) {
-                self.turn = (thread + 1) % self.threads.len();
-            }
-        }
-        Ok(())
-    }
-}
-
-// ---- data stores ----------------------------------------------------------------------------------
-
-enum Store {
-    RocksDb(Box<RocksDb>),
-    MySql(Box<MySql>),
-}
-
-/// Data stores on one volume, in turns, until one finds it full.
-struct Stores {
-    volume: Volume,
-    io: Io,
-    stores: Vec<Store>,
-    turn: usize,
-    left: u64,
-    full: bool,
-}
-
-impl Source for Stores {
-    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        for _ in 0..self.left.min(max as u64) {
-            while self.io.queue.is_empty() && !self.full {
-                let turn = self.turn;
-                self.turn = (turn + 1) % self.stores.len();
-                self.full = !match &mut self.stores[turn] {
-                    Store::RocksDb(db) => db.step(&mut self.volume, &mut self.io),
-                    Store::MySql(sql) => sql.step(&mut self.volume, &mut self.io),
-                };
-            }
-            let Some(request) = self.io.queue.pop_front() else { break };
-            out.push(request);
+            out.extend(self.pending.pop());
             self.left -= 1;
         }
-        Ok(())
-    }
-}
-
-fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload, Error> {
-    let table = scaled(64 * MIB, CHUNK, target);
-    let least = 64 * CHUNK;
-    if target.logical_bytes < least {
-        return Err(Error::Input(format!(
-            "{name}: the device is too small: expected at least {least} bytes"
-        )));
-    }
-    let (instances, database) = match name {
-        "rocksdb" => (1, 0),
-        "rocksdb-x4" | "f2fs" => (4, 0),
-        "mysql" => (0, scaled(8 << 30, MIB, target)),
-        _ => (1, scaled(4 << 30, MIB, target)),
-    };
-    let mut volume = if name == "f2fs" {
-        Volume::F2fs(F2fs::new(target.logical_bytes))
-    } else {
-        Volume::Ext4(Ext4::new(target.logical_bytes))
-    };
-    let mut list = vec![];
-    let mut initial = Io::default();
-    if database > 0 {
-        let stream = Stream::new(target.seed, "workload/mysql");
-        let parent = if instances == 0 { (0, 1) } else { (0, 2) };
-        let sql = MySql::new(database, parent, &mut volume, stream, &mut initial);
-        let full = || Error::Input(format!("{name}: the database does not fit the device"));
-        list.push(Store::MySql(Box::new(sql.ok_or_else(full)?)));
-    }
-    let parents = list.len() as u64 + instances;
-    for n in 0..instances {
-        let share = (target.logical_bytes - database) / instances;
-        let stream = Stream::new(target.seed, &format!("workload/rocksdb {n}"));
-        let parent = (parents - instances + n, parents);
-        list.push(Store::RocksDb(Box::new(RocksDb::new(share, table, parent, stream))));
-    }
-    let mut phases = vec![];
-    if !initial.queue.is_empty() {
-        let count = initial.queue.len() as u64;
-        let source = Listed(std::mem::take(&mut initial.queue).into_iter());
-        phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
-    }
-    let left = target.requests.unwrap_or(u64::MAX);
-    let source = Stores { volume, io: initial, stores: list, turn: 0, left, full: false };
-    phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source));
-    let mut notes = vec!["ends when the volume is full; the log of writes is on another device".to_owned()];
-    if instances > 0 {
-        notes.push(format!("SSTables of up to {} MiB", table / MIB));
-    }
-    Ok(workload(phases, notes))
-}
-
-/// Requests that are known beforehand.
-struct Listed(std::collections::vec_deque::IntoIter<Request>);
-
-impl Source for Listed {
-    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        out.extend(self.0.by_ref().take(max));
         Ok(())
     }
 }
@@ -364,6 +264,8 @@ impl KvCache {
         let (file, _) = self.live.swap_remove(n);
         self.used -= file.bytes;
         self.volume.delete(&file, &mut self.io);
+        // There is one stream of requests: whatever comes now comes behind the trims.
+        self.volume.free(&mut self.io.freed);
         true
     }
 }

@@ -19,6 +19,8 @@ pub(super) const SEGMENT: u64 = 2 << 20;
 #[derive(Default)]
 pub(super) struct Io {
     pub queue: VecDeque<Request>,
+    /// Trimmed in the queue: free for others once that is issued ([`Volume::free`]), as ext4 and F2FS have it.
+    pub freed: Vec<(u64, u64)>,
     objects: u32,
 }
 
@@ -38,6 +40,11 @@ impl Io {
     }
     pub fn flush(&mut self) {
         self.push(Op::Flush, 0, 0, 0, 0);
+    }
+    /// A trim of what nobody uses any more.
+    fn discard(&mut self, offset: u64, bytes: u64, stream: u16, object: u32) {
+        self.push(Op::Trim, offset, bytes, stream, object);
+        self.freed.push((offset, bytes));
     }
     pub fn new_object(&mut self) -> u32 {
         self.objects += 1;
@@ -132,8 +139,7 @@ impl Volume {
                     }
                     file.extents = file.pieces(0, used);
                     for (offset, bytes) in tail {
-                        io.push(Op::Trim, offset, bytes, file.stream, file.object);
-                        fs.free.give(offset, bytes);
+                        io.discard(offset, bytes, file.stream, file.object);
                     }
                 }
                 fs.commit(io);
@@ -144,13 +150,22 @@ impl Volume {
 
     pub fn delete(&mut self, file: &File, io: &mut Io) {
         match self {
-            Self::Ext4(fs) => {
+            Self::Ext4(_) => {
                 for &(offset, bytes) in &file.extents {
-                    io.push(Op::Trim, offset, bytes, file.stream, file.object);
-                    fs.free.give(offset, bytes);
+                    io.discard(offset, bytes, file.stream, file.object);
                 }
             }
             Self::F2fs(fs) => fs.delete(file),
+        }
+    }
+
+    /// Space whose trims have been issued is free.
+    pub fn free(&mut self, ranges: &mut Vec<(u64, u64)>) {
+        for (offset, bytes) in ranges.drain(..) {
+            match self {
+                Self::Ext4(fs) => fs.free.give(offset, bytes),
+                Self::F2fs(fs) => fs.free.push_back((offset - fs.main) / SEGMENT),
+            }
         }
     }
 
@@ -350,7 +365,8 @@ impl F2fs {
         if self.logs[log].segment.is_none() || self.logs[log].next == SEGMENT {
             let segment = self.free.pop_front().or_else(|| {
                 self.checkpoint(io);
-                self.free.pop_front()
+                // Its own trims come before its writes.
+                io.freed.pop().map(|(offset, _)| (offset - self.main) / SEGMENT)
             });
             let segment = segment.expect("the cleaner keeps segments free");
             self.is_free[segment as usize] = false;
@@ -431,8 +447,7 @@ impl F2fs {
         for segment in 0..self.valid.len() as u64 {
             let n = segment as usize;
             if self.valid[n] == 0 && !self.is_free[n] && !self.is_open(segment) {
-                io.push(Op::Trim, self.main + segment * SEGMENT, SEGMENT, 0, 0);
-                self.free.push_back(segment);
+                io.discard(self.main + segment * SEGMENT, SEGMENT, 0, 0);
                 self.is_free[n] = true;
             }
         }
@@ -442,11 +457,11 @@ impl F2fs {
     fn clean(&mut self, io: &mut Io) {
         let least = (self.valid.len() / 40).max(8);
         for _ in 0..4 {
-            if self.free.len() >= least {
+            if self.free.len() + io.freed.len() >= least {
                 return;
             }
             self.checkpoint(io);
-            if self.free.len() >= least {
+            if self.free.len() + io.freed.len() >= least {
                 return;
             }
             let victim = (0..self.valid.len())
