@@ -40,7 +40,7 @@ pub struct Request {
 /// What one user of several does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It gave further requests.
+    /// It went on: gave further requests, or did something that others wait for.
     Requests,
     /// It has nothing to do until another user has gone on.
     Wait,

@@ -13,6 +13,8 @@ pub(super) struct Merged {
     rate: u64,
     now_ns: u64,
     step: Vec<Request>,
+    /// Steps that may have given others something to do.
+    steps: u64,
 }
 
 struct Member {
@@ -27,18 +29,20 @@ impl Merged {
         let member =
             |u: User| Member { source: u.source, pending: VecDeque::new(), until_ns: 0, ended: false };
         let users = users.into_iter().map(member).collect();
-        Self { users, turn: 0, rate: rate.max(1), now_ns: 0, step: vec![] }
+        Self { users, turn: 0, rate: rate.max(1), now_ns: 0, step: vec![], steps: 0 }
     }
 
     /// The next request of the user whose turn it is, if it has one now.
     fn ask(&mut self) -> Result<Option<Request>, Error> {
         let member = &mut self.users[self.turn];
         if member.pending.is_empty() && !member.ended && member.until_ns <= self.now_ns {
-            match member.source.step(self.now_ns, &mut self.step)? {
+            let turn = member.source.step(self.now_ns, &mut self.step)?;
+            match turn {
                 Turn::Requests | Turn::Wait => {}
                 Turn::Until(ns) => member.until_ns = ns,
                 Turn::End => member.ended = true,
             }
+            self.steps += u64::from(matches!(turn, Turn::Requests | Turn::End));
             member.pending.extend(self.step.drain(..));
         }
         Ok(member.pending.pop_front())
@@ -46,7 +50,7 @@ impl Merged {
 
     fn next(&mut self) -> Result<Option<Request>, Error> {
         loop {
-            let running = self.running();
+            let steps = self.steps;
             for _ in 0..self.users.len() {
                 let request = self.ask()?;
                 // The ranges of an object are one call: they stay together.
@@ -64,18 +68,17 @@ impl Merged {
                 }
             }
             let later = self.users.iter().filter(|u| !u.ended && u.until_ns > self.now_ns);
-            match (self.running(), later.map(|u| u.until_ns).min()) {
-                (0, _) => return Ok(None),
-                // Those who wait for somebody who is done are asked again.
-                (left, _) if left < running => {}
-                (_, Some(ns)) => self.now_ns = ns,
-                _ => return Err(Error::Input("all users of the workload wait for each other".into())),
+            let wakes = later.map(|u| u.until_ns).min();
+            if self.users.iter().all(|u| u.ended) {
+                return Ok(None);
+            }
+            match wakes {
+                // Those who waited are asked again.
+                _ if self.steps > steps => {}
+                Some(ns) => self.now_ns = ns,
+                None => return Err(Error::Input("all users of the workload wait for each other".into())),
             }
         }
-    }
-
-    fn running(&self) -> usize {
-        self.users.iter().filter(|u| !u.ended).count()
     }
 }
 

@@ -6,7 +6,7 @@
 //! leaves them out has the *vanilla* workload, the same in everything else. Writes carry stream ids by
 //! kind of file and level, as the authors assigned them for their multi-stream prototype.
 //!
-//! Threads of the stores are users of their own ([`User`]), each in its own closed loop: what one waits
+//! Threads of the stores are users of their own ([`super::User`]), each in its own closed loop: what one waits
 //! for, only it waits for. Which file comes when depends on the drive, as it does in reality.
 //!
 //! Sizes are the paper's on a device of its size, and shrink with smaller ones; so do speeds, that a
@@ -17,7 +17,7 @@ mod rocksdb;
 mod stores;
 mod volume;
 
-use super::{Entry, Phase, Replay, Target, User, Workload};
+use super::{Entry, Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
 use nandle_random::Stream;
 use stores::stores;
@@ -98,64 +98,67 @@ fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload,
     // Unless told otherwise, four times the files.
     let per_chunk = 1 + CHUNK / LARGEST;
     let requests = target.requests.unwrap_or(4 * threads * chunks * per_chunk);
-    let file = |thread: u64, chunks: u64, left: u64| Fio {
-        from: thread * chunks * CHUNK,
-        chunks,
-        thread: thread as u16,
-        layout: None,
-        left,
-        stream: Stream::new(target.seed, &format!("workload/fio-2m {thread}")),
-        // Objects of different threads have different names.
-        object: (thread as u32) << 24,
-        pending: vec![],
+    let stream = Stream::new(target.seed, "workload/fio-2m");
+    let fill = Fio {
+        threads: vec![vec![]; 1],
+        chunks: threads * chunks,
+        layout: Some(0),
+        ..Fio::new(stream.clone())
     };
-    let all = Fio { layout: Some(0), ..file(0, threads * chunks, u64::MAX) };
-    // A direct write of 2 MiB is in flight as a whole, and the next one begins when it is done.
-    let users = (0..threads).map(|n| {
-        let share = requests / threads + u64::from(n < requests % threads);
-        User::closed(format!("thread {}", n + 1), (CHUNK / LARGEST) as u32, file(n, chunks, share))
-    });
+    let run = Fio { threads: vec![vec![]; threads as usize], chunks, left: requests, ..Fio::new(stream) };
+    let layout = threads * chunks * (CHUNK / LARGEST);
+    // A direct write of 2 MiB is in flight as a whole.
+    let iodepth = (threads * CHUNK / LARGEST) as u32;
     Ok(workload(
         vec![
-            Phase::new(Replay::Closed { iodepth: 32 }, all).counted(threads * chunks * (CHUNK / LARGEST)),
-            Phase::of(users.collect()).counted(requests),
+            Phase::new(Replay::Closed { iodepth: 32 }, fill).counted(layout),
+            Phase::new(Replay::Closed { iodepth }, run).counted(requests),
         ],
         vec![format!("{threads} files of {} MiB; offsets drawn with replacement", chunks * CHUNK / MIB)],
     ))
 }
 
-/// A thread that overwrites chunks of its own file, or (`layout`) writes all of it once.
+/// Threads that overwrite chunks of their own file, or (`layout`) one that writes all once. They are alike,
+/// and one user: a request of each in turn, as NVMe's round robin takes them from the queues of the cores.
 struct Fio {
-    /// First byte of the file.
-    from: u64,
+    threads: Vec<Vec<Request>>,
     chunks: u64,
-    thread: u16,
     layout: Option<u64>,
     left: u64,
+    turn: usize,
     stream: Stream,
     object: u32,
-    /// The rest of an overwrite, the next request last.
-    pending: Vec<Request>,
 }
 
 impl Fio {
-    fn refill(&mut self) -> bool {
+    fn new(stream: Stream) -> Self {
+        Self { threads: vec![], chunks: 0, layout: None, left: u64::MAX, turn: 0, stream, object: 0 }
+    }
+
+    fn refill(&mut self, thread: usize) -> bool {
         let chunk = match &mut self.layout {
             Some(next) if *next == self.chunks => return false,
             Some(next) => {
                 *next += 1;
                 *next - 1
             }
-            None => self.stream.below(self.chunks),
+            None => thread as u64 * self.chunks + self.stream.below(self.chunks),
         };
         self.object += 1;
-        let (at, object, stream) = (self.from + chunk * CHUNK, self.object, self.thread);
-        let request =
-            |op, offset, bytes| Request { time_ns: 0, offset, bytes, object, stream, op, fua: false };
+        let request = |op, offset, bytes| Request {
+            time_ns: 0,
+            offset,
+            bytes,
+            object: self.object,
+            stream: thread as u16,
+            op,
+            fua: false,
+        };
         let pieces = (0..CHUNK / LARGEST).rev();
-        self.pending = pieces.map(|n| request(Op::Write, at + n * LARGEST, LARGEST)).collect();
+        self.threads[thread] =
+            pieces.map(|n| request(Op::Write, chunk * CHUNK + n * LARGEST, LARGEST)).collect();
         if self.layout.is_none() {
-            self.pending.push(request(Op::FlashAlloc, at, CHUNK));
+            self.threads[thread].push(request(Op::FlashAlloc, chunk * CHUNK, CHUNK));
         }
         true
     }
@@ -164,11 +167,16 @@ impl Fio {
 impl Source for Fio {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         for _ in 0..self.left.min(max as u64) {
-            if self.pending.is_empty() && !self.refill() {
+            let thread = self.turn;
+            if self.threads[thread].is_empty() && !self.refill(thread) {
                 break;
             }
-            out.extend(self.pending.pop());
+            out.extend(self.threads[thread].pop());
             self.left -= 1;
+            // A call is answered before its write begins.
+            if out.last().is_some_and(|r| r.op == Op::Write) {
+                self.turn = (thread + 1) % self.threads.len();
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::rocksdb::{self, RocksDb};
 use super::volume::{Ext4, F2fs, Io, Volume};
 use super::{CHUNK, MIB, scaled, workload};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
-use crate::{Error, Request, Source, Turn};
+use crate::{Error, Op, Request, Source, Turn};
 
 /// What all threads share: the volume, and what the stores know. It ends for all when one finds the volume
 /// full.
@@ -19,10 +19,12 @@ struct Stores {
     rocksdb: Vec<RocksDb>,
     mysql: Option<MySql>,
     left: u64,
+    /// F2FS makes all wait for a checkpoint: who is at one.
+    checkpoint: Option<Role>,
 }
 
 /// Whose thread it is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Instance, and thread in it.
     RocksDb(usize, usize),
@@ -54,15 +56,24 @@ impl Source for Thread {
 
     fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let Stores { volume, io, rocksdb, mysql, left } = &mut *stores;
+        let Stores { volume, io, rocksdb, mysql, left, checkpoint } = &mut *stores;
         if *left == 0 {
             return Ok(Turn::End);
+        }
+        match checkpoint.take_if(|by| *by == self.role) {
+            // Over: the others go on.
+            Some(_) => return Ok(Turn::Requests),
+            None if checkpoint.is_some() => return Ok(Turn::Wait),
+            None => {}
         }
         volume.free(&mut self.freed);
         let turn = match self.role {
             Role::RocksDb(n, thread) => rocksdb[n].step(thread, now_ns, volume, io),
             Role::MySql(thread) => mysql.as_mut().and_then(|sql| sql.step(thread, volume, io)),
         };
+        if matches!(volume, Volume::F2fs(_)) && io.queue.iter().any(|r| r.op == Op::Trim) {
+            *checkpoint = Some(self.role);
+        }
         let given = (io.queue.len() as u64).min(*left);
         out.extend(io.queue.drain(..given as usize));
         std::mem::swap(&mut self.freed, &mut io.freed);
@@ -116,7 +127,7 @@ pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Re
         phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
     }
     let left = target.requests.unwrap_or(u64::MAX);
-    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left }));
+    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, checkpoint: None }));
     let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![] };
     let mut users = vec![];
     for n in 0..instances as usize {

@@ -19,7 +19,7 @@ pub(super) const SEGMENT: u64 = 2 << 20;
 #[derive(Default)]
 pub(super) struct Io {
     pub queue: VecDeque<Request>,
-    /// Trimmed in the queue: free for others once that is issued ([`Volume::free`]), as ext4 and F2FS have it.
+    /// Trimmed in the queue: free for others once that is issued ([`Volume::free`]), as ext4 has it.
     pub freed: Vec<(u64, u64)>,
     objects: u32,
 }
@@ -161,11 +161,8 @@ impl Volume {
 
     /// Space whose trims have been issued is free.
     pub fn free(&mut self, ranges: &mut Vec<(u64, u64)>) {
-        for (offset, bytes) in ranges.drain(..) {
-            match self {
-                Self::Ext4(fs) => fs.free.give(offset, bytes),
-                Self::F2fs(fs) => fs.free.push_back((offset - fs.main) / SEGMENT),
-            }
+        if let Self::Ext4(fs) = self {
+            ranges.drain(..).for_each(|(offset, bytes)| fs.free.give(offset, bytes));
         }
     }
 
@@ -365,8 +362,7 @@ impl F2fs {
         if self.logs[log].segment.is_none() || self.logs[log].next == SEGMENT {
             let segment = self.free.pop_front().or_else(|| {
                 self.checkpoint(io);
-                // Its own trims come before its writes.
-                io.freed.pop().map(|(offset, _)| (offset - self.main) / SEGMENT)
+                self.free.pop_front()
             });
             let segment = segment.expect("the cleaner keeps segments free");
             self.is_free[segment as usize] = false;
@@ -447,7 +443,8 @@ impl F2fs {
         for segment in 0..self.valid.len() as u64 {
             let n = segment as usize;
             if self.valid[n] == 0 && !self.is_free[n] && !self.is_open(segment) {
-                io.discard(self.main + segment * SEGMENT, SEGMENT, 0, 0);
+                io.push(Op::Trim, self.main + segment * SEGMENT, SEGMENT, 0, 0);
+                self.free.push_back(segment);
                 self.is_free[n] = true;
             }
         }
@@ -457,11 +454,11 @@ impl F2fs {
     fn clean(&mut self, io: &mut Io) {
         let least = (self.valid.len() / 40).max(8);
         for _ in 0..4 {
-            if self.free.len() + io.freed.len() >= least {
+            if self.free.len() >= least {
                 return;
             }
             self.checkpoint(io);
-            if self.free.len() + io.freed.len() >= least {
+            if self.free.len() >= least {
                 return;
             }
             let victim = (0..self.valid.len())
