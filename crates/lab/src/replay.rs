@@ -55,9 +55,8 @@ struct Slot {
     sectors: u64,
     op: Op,
     stream: u16,
-    /// Among several users, whose it is, and the row of the results that it is counted in.
-    user: u16,
-    row: u16,
+    /// Whose it is, among several users. A byte: slots are looked up at random, and their size tells.
+    user: u8,
     /// Requests of the trace that it stands for: the ranges of an object.
     parts: u32,
 }
@@ -367,7 +366,7 @@ impl<'a> Replayer<'a> {
                 && let Turns::Each(users) = &mut self.turns
                 && let Some(issue) = users.next(self.ssd.now(), &mut self.ranges)?
             {
-                let Issue { user, row, request, arrival, calls } = issue;
+                let Issue { user, request, arrival, calls } = issue;
                 if arrival >= end {
                     return Ok(());
                 }
@@ -375,7 +374,7 @@ impl<'a> Replayer<'a> {
                 if request.op == nandle_trace::Op::FlashAlloc && request.stream != 0 && request.object != 0 {
                     self.classes.insert(request.object, request.stream);
                 }
-                self.submit_for((user, row), &request, address, arrival);
+                self.submit_for(user, &request, address, arrival);
                 self.cut_behind()?;
             }
             if self.in_phase >= reported {
@@ -434,18 +433,12 @@ impl<'a> Replayer<'a> {
     /// Hands a request of the lone user to the device, which must accept one.
     #[inline]
     fn submit(&mut self, request: &Request, address: &mut Address, arrival: Time) {
-        self.submit_for((0, 0), request, address, arrival);
+        self.submit_for(0, request, address, arrival);
     }
 
-    /// The same of one among several users: who, and the row of the results.
+    /// The same of one among several users.
     #[inline]
-    fn submit_for(
-        &mut self,
-        (user, row): (u16, u16),
-        request: &Request,
-        address: &mut Address,
-        arrival: Time,
-    ) {
+    fn submit_for(&mut self, user: u8, request: &Request, address: &mut Address, arrival: Time) {
         let at = arrival.max(self.ssd.now());
         self.trace.submitted += 1;
         self.in_phase += 1;
@@ -483,7 +476,7 @@ impl<'a> Replayer<'a> {
         if stream == 0 && request.object != 0 {
             stream = self.classes.get(&request.object).copied().unwrap_or(0);
         }
-        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, user, row, parts };
+        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, user, parts };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -514,7 +507,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// A request that the device need not know of is complete at once.
-    fn nothing_to_do(&mut self, user: u16, at: Time, parts: u64) {
+    fn nothing_to_do(&mut self, user: u8, at: Time, parts: u64) {
         self.trace.completed += parts;
         self.turns.completed(user, at);
     }
@@ -644,8 +637,8 @@ impl<'a> Replayer<'a> {
                 if slot.op == Op::Write {
                     self.meter.wrote(slot.stream, bytes, latency);
                 }
-                if let Turns::Each(_) = self.turns {
-                    self.meter.served(slot.row, slot.op, bytes, latency);
+                if let Turns::Each(users) = &self.turns {
+                    self.meter.served(users.row(slot.user), slot.op, bytes, latency);
                 }
             } else {
                 self.meter.refused(completion.at);
@@ -684,7 +677,7 @@ impl<'a> Replayer<'a> {
 impl Turns {
     /// A request of `user` has completed at `at`: another one may be issued.
     #[inline]
-    fn completed(&mut self, user: u16, at: Time) {
+    fn completed(&mut self, user: u8, at: Time) {
         match self {
             Self::None => {}
             Self::One(turns) => turns.push_back(at),

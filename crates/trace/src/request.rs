@@ -67,6 +67,12 @@ pub trait Source: Send {
     fn step(&mut self, _now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
         let before = out.len();
         self.fill(out, 1)?;
+        let mut read = before;
+        // The ranges of an object are one call: they stay together.
+        while out.len() > read && out.last().is_some_and(|r| r.op == Op::FlashAlloc) {
+            read = out.len();
+            self.fill(out, 1)?;
+        }
         Ok(if out.len() > before { Turn::Requests } else { Turn::End })
     }
 }

@@ -139,8 +139,8 @@ impl Meter {
 
     /// A request of the users in row `row` has completed: beside [`Meter::completed`].
     #[inline]
-    pub fn served(&mut self, row: u16, kind: Op, bytes: u64, latency_ns: u64) {
-        self.users[usize::from(row)].latency[kind as usize].record(bytes, latency_ns);
+    pub fn served(&mut self, row: usize, kind: Op, bytes: u64, latency_ns: u64) {
+        self.users[row].latency[kind as usize].record(bytes, latency_ns);
     }
 
     /// A request of `kind` has completed at `at`, `latency_ns` after its arrival.

@@ -8,6 +8,9 @@ use nandle_trace::{Op, Request, Source, Turn};
 
 use crate::Error;
 
+/// Users of one phase.
+const MOST: usize = 256;
+
 /// Everybody who uses the drive in a phase.
 pub(super) struct Users {
     members: Vec<Member>,
@@ -24,7 +27,7 @@ struct Member {
     /// Its FlashAlloc calls are made.
     calls: bool,
     /// Row of the results that it is counted in.
-    row: u16,
+    row: usize,
     depth: usize,
     /// When it may have issued each of the requests that it may still issue.
     turns: VecDeque<Time>,
@@ -48,9 +51,7 @@ enum State {
 
 /// A request of a user.
 pub(super) struct Issue {
-    pub user: u16,
-    /// Row of the results that it is counted in.
-    pub row: u16,
+    pub user: u8,
     pub request: Request,
     pub arrival: Time,
     /// The user makes FlashAlloc calls.
@@ -65,6 +66,12 @@ fn is_waited_for(op: Op) -> bool {
 impl Users {
     /// The users, and the names of the rows that they are counted in.
     pub fn new(users: Vec<User>, begin: Time) -> Result<(Self, Vec<String>), Error> {
+        if users.len() > MOST {
+            return Err(Error::input(format!(
+                "{} users share the drive: expected at most {MOST}",
+                users.len()
+            )));
+        }
         let mut rows: Vec<String> = vec![];
         let mut members = vec![];
         for user in users {
@@ -80,7 +87,7 @@ impl Users {
             members.push(Member {
                 source: user.source,
                 calls: user.calls,
-                row: row as u16,
+                row,
                 depth: iodepth.max(1) as usize,
                 turns: vec![begin; iodepth.max(1) as usize].into(),
                 pending: VecDeque::new(),
@@ -119,8 +126,7 @@ impl Users {
             }
             let turn = member.turns.pop_front().unwrap_or(now);
             return Ok(Some(Issue {
-                user: number as u16,
-                row: member.row,
+                user: number as u8,
                 request,
                 arrival: turn.max(member.since),
                 calls: member.calls,
@@ -170,10 +176,16 @@ impl Users {
 
     /// A request of `user` has completed, or was lost, at `at`.
     #[inline]
-    pub fn completed(&mut self, user: u16, at: Time) {
+    pub fn completed(&mut self, user: u8, at: Time) {
         let member = &mut self.members[usize::from(user)];
         member.turns.push_back(at);
         member.held = false;
+    }
+
+    /// Row of the results that `user` is counted in.
+    #[inline]
+    pub fn row(&self, user: u8) -> usize {
+        self.members[usize::from(user)].row
     }
 
     /// The drive is back at `now`, after the power was gone: nobody issues anything before.
