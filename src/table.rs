@@ -59,6 +59,7 @@ fn latencies(t: &mut String, s: &Summary) {
     if kinds.iter().filter(|(_, r)| r.requests > 0).count() != 1 {
         line(t, "all", &h.all);
     }
+    users(t, s);
     let mut extra = Vec::new();
     let mut add = |n: u64, what: &str| {
         if n > 0 {
@@ -85,6 +86,20 @@ fn latencies(t: &mut String, s: &Summary) {
             "          {} requests REJECTED (outside of the device, or worn out)",
             count(h.rejected)
         );
+    }
+}
+
+/// Users shown one by one.
+const USERS: usize = 8;
+
+fn users(t: &mut String, s: &Summary) {
+    for user in s.users.iter().take(USERS) {
+        let _ = writeln!(t, "  {}", user.name);
+        let kinds = [("- read", &user.read), ("- write", &user.write), ("- flush", &user.flush)];
+        kinds.into_iter().filter(|(_, r)| r.requests > 0).for_each(|(name, r)| line(t, name, r));
+    }
+    if s.users.len() > USERS {
+        let _ = writeln!(t, "          and {} users more, in summary.json", s.users.len() - USERS);
     }
 }
 

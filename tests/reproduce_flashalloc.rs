@@ -2,7 +2,9 @@
 //! Method: one chip of the paper's drive, a workload under two stream policies;
 //! `nandle reproduce flashalloc` runs the whole.
 
-use nandle_lab::reproduce::flashalloc::{drive, run};
+use std::sync::atomic::AtomicBool;
+
+use nandle_lab::reproduce::flashalloc::{Callers, drive, run};
 use nandle_ssd::streams::StreamsKind;
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.
@@ -10,12 +12,39 @@ use nandle_ssd::streams::StreamsKind;
 fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc].map(|policy| {
         let config = drive(16, policy).expect("a preset");
-        run("fio-2m-8", &config, 1, policy == StreamsKind::FlashAlloc, false).expect("it runs")
+        run("fio-2m-8", &config, 1, Callers::All, false, &AtomicBool::new(false)).expect("it runs")
     });
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());
     // The files were laid out without objects: their blocks are merged in the first half.
-    assert!(ours.waf() < 1.2, "{:?}", ours);
+    assert!(ours.waf() < 1.2, "{}", ours.waf());
     assert!(ours.waf_late() < 1.06, "{}", ours.waf_late());
     assert!(ours.throughput() > 1.4 * vanilla.throughput());
-    assert!(ours.calls[1] < ours.calls[0] / 50, "{:?}", ours.calls);
+    assert!(ours.calls.refused < ours.calls.honoured / 50, "{:?}", ours.calls);
+}
+
+/// Fig 4d: tenants go at speeds of their own, and who does not call is as on the vanilla drive.
+#[test]
+fn tenants_part_and_their_bytes_are_the_hosts() {
+    let go = |policy, callers| {
+        let config = drive(16, policy).expect("a preset");
+        run("rocksdb+mysql", &config, 1, callers, false, &AtomicBool::new(false)).expect("it runs")
+    };
+    let vanilla = go(StreamsKind::ByTime, Callers::All);
+    let nobody = go(StreamsKind::FlashAlloc, Callers::Nobody);
+    let ours = go(StreamsKind::FlashAlloc, Callers::All);
+    let alone = go(StreamsKind::FlashAlloc, Callers::Only("mysql"));
+    assert_eq!(
+        (vanilla.ns, vanilla.bytes()),
+        (nobody.ns, nobody.bytes()),
+        "without calls it is the vanilla drive"
+    );
+    for o in [&vanilla, &ours, &alone] {
+        let users: u64 = o.users.iter().map(|u| u.latency[1].bytes).sum();
+        assert_eq!(users, o.writes.bytes);
+        let names: Vec<&str> = o.users.iter().map(|u| u.name.as_str()).collect();
+        assert_eq!(names, ["rocksdb flush", "rocksdb compaction", "mysql clients", "mysql cleaner"]);
+        assert_eq!(o.users[2].latency[1].requests, 0, "clients read");
+    }
+    assert!(alone.calls.honoured > 0 && alone.calls.honoured < ours.calls.honoured);
+    assert!(ours.waf() < vanilla.waf());
 }

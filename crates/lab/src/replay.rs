@@ -7,9 +7,13 @@
 //! FlashAlloc requests in a row that name the same object are the ranges of one command
 //! (FlashAlloc, section 3.1). They go to drives whose stream policy knows them; for others they are
 //! counted and left out, so that every policy serves the same reads, writes and trims.
+//!
+//! Several users of one phase each have a closed loop of their own (module `users`): what one waits for, only
+//! it waits for.
 
 mod cuts;
 mod feed;
+mod users;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +26,7 @@ use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
+use users::{Issue, Users};
 
 use crate::Error;
 use crate::address::Address;
@@ -39,6 +44,9 @@ const PATIENCE: u64 = 1 << 28;
 /// far the pages of a list.
 const LOOK_AHEAD: usize = 4;
 
+/// Requests of several users between two reports.
+const REPORT: u64 = 1024;
+
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -48,8 +56,20 @@ struct Slot {
     sectors: u64,
     op: Op,
     stream: u16,
+    /// Whose it is, among several users. A byte: slots are looked up at random, and their size tells.
+    user: u8,
     /// Requests of the trace that it stands for: the ranges of an object.
     parts: u32,
+}
+
+/// Closed replay: who may issue further requests, and when.
+enum Turns {
+    /// Nobody: the replay is another one.
+    None,
+    /// A lone user.
+    One(VecDeque<Time>),
+    /// Several.
+    Each(Users),
 }
 
 /// How far a run has come.
@@ -99,10 +119,9 @@ pub struct Replayer<'a> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     done: Vec<Completion>,
-    /// Closed replay: when the host may issue further requests.
-    turns: Option<VecDeque<Time>>,
+    turns: Turns,
     sector_bytes: u64,
-    /// The drive knows FlashAlloc.
+    /// The drive knows FlashAlloc, and the user calls it.
     objects: bool,
     /// Further ranges of the FlashAlloc request that was taken last.
     ranges: Vec<Request>,
@@ -121,7 +140,7 @@ impl<'a> Replayer<'a> {
     pub fn new(ssd: Ssd, watch: Watch<'a>) -> Self {
         Self {
             sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
-            objects: ssd.config().scheme.streams == StreamsKind::FlashAlloc,
+            objects: false,
             ranges: Vec::new(),
             classes: FxHashMap::default(),
             ssd,
@@ -138,7 +157,7 @@ impl<'a> Replayer<'a> {
             slots: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
-            turns: None,
+            turns: Turns::None,
             phase: (0, 0),
             in_phase: 0,
             total: None,
@@ -199,21 +218,40 @@ impl<'a> Replayer<'a> {
         Ok(!self.stopped)
     }
 
-    fn phase(&mut self, phase: Phase, address: &mut Address) -> Result<(), Error> {
+    fn phase(&mut self, mut phase: Phase, address: &mut Address) -> Result<(), Error> {
         let begin = self.ssd.now().saturating_add(phase.delay_ns);
         let end = phase.stop_after_ns.map_or(Time::MAX, |after| begin.saturating_add(after));
-        let mut feed = Feed::new(phase.source);
-        let result = match phase.replay {
-            Replay::Open { time_scale } => self.open(&mut feed, address, begin, end, time_scale),
-            Replay::Closed { iodepth } => self.closed(&mut feed, address, begin, end, iodepth.max(1)),
-            Replay::Think { time_scale } => self.think(&mut feed, address, begin, end, time_scale),
+        self.ranges.clear();
+        let result = if phase.users.len() == 1 {
+            let user = phase.users.remove(0);
+            self.objects = self.knows_objects() && user.calls;
+            let mut feed = Feed::new(user.source);
+            match user.replay {
+                Replay::Open { time_scale } => self.open(&mut feed, address, begin, end, time_scale),
+                Replay::Closed { iodepth } => self.closed(&mut feed, address, begin, end, iodepth.max(1)),
+                Replay::Think { time_scale } => self.think(&mut feed, address, begin, end, time_scale),
+            }
+        } else {
+            let (users, rows) = Users::new(phase.users, begin)?;
+            self.meter.begin_users(rows);
+            self.turns = Turns::Each(users);
+            self.together(address, begin, end)
         };
-        self.turns = None;
+        self.turns = match std::mem::replace(&mut self.turns, Turns::None) {
+            // Those under way are still somebody's.
+            Turns::Each(users) => Turns::Each(users),
+            _ => Turns::None,
+        };
         // A source that fails half way still leaves requests under way.
         while self.ssd.outstanding() > 0 {
             self.step()?;
         }
+        self.turns = Turns::None;
         result
+    }
+
+    fn knows_objects(&self) -> bool {
+        self.ssd.config().scheme.streams == StreamsKind::FlashAlloc
     }
 
     /// The next request, unless there is none or the run was stopped.
@@ -303,10 +341,11 @@ impl<'a> Replayer<'a> {
         iodepth: u32,
     ) -> Result<(), Error> {
         self.advance(begin)?;
-        self.turns = Some(vec![begin; iodepth as usize].into());
+        self.turns = Turns::One(vec![begin; iodepth as usize].into());
         loop {
             while self.ssd.accepts()
-                && let Some(turn) = self.turns.as_mut().and_then(VecDeque::pop_front)
+                && let Turns::One(turns) = &mut self.turns
+                && let Some(turn) = turns.pop_front()
             {
                 if turn >= end {
                     return Ok(());
@@ -317,6 +356,52 @@ impl<'a> Replayer<'a> {
             }
             if self.ssd.outstanding() > 0 {
                 self.step()?;
+            }
+        }
+    }
+
+    /// Several users, each closed.
+    fn together(&mut self, address: &mut Address, begin: Time, end: Time) -> Result<(), Error> {
+        self.advance(begin)?;
+        let knows_objects = self.knows_objects();
+        let mut reported = 0;
+        loop {
+            while self.ssd.accepts()
+                && let Turns::Each(users) = &mut self.turns
+                && let Some(issue) = users.next(self.ssd.now(), &mut self.ranges)?
+            {
+                let Issue { user, request, arrival, calls } = issue;
+                if arrival >= end {
+                    return Ok(());
+                }
+                self.objects = knows_objects && calls;
+                if request.op == nandle_trace::Op::FlashAlloc && request.stream != 0 && request.object != 0 {
+                    self.classes.insert(request.object, request.stream);
+                }
+                self.submit_for(user, &request, address, arrival);
+                self.cut_behind()?;
+            }
+            if self.in_phase >= reported {
+                reported = self.in_phase + REPORT;
+                self.report();
+                if self.watch.stop.load(Ordering::Relaxed) {
+                    self.stopped = true;
+                    return Ok(());
+                }
+            }
+            let Turns::Each(users) = &self.turns else { return Ok(()) };
+            if users.ended() {
+                return Ok(());
+            }
+            match users.wakes(self.ssd.now()) {
+                Some(at) if at < end => {
+                    let next = self.ssd.next_event().map_or(at, |next| next.min(at));
+                    self.advance(next)?;
+                }
+                _ if self.ssd.outstanding() > 0 => self.step()?,
+                // Who is not done has nothing to do before the end, or waits for the others.
+                Some(_) => return Ok(()),
+                None => return Err(Error::input("all users of the workload wait for each other")),
             }
         }
     }
@@ -349,9 +434,15 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
-    /// Hands a request to the device, which must accept one.
+    /// Hands a request of the lone user to the device, which must accept one.
     #[inline]
     fn submit(&mut self, request: &Request, address: &mut Address, arrival: Time) {
+        self.submit_for(0, request, address, arrival);
+    }
+
+    /// The same of one among several users.
+    #[inline]
+    fn submit_for(&mut self, user: u8, request: &Request, address: &mut Address, arrival: Time) {
         let at = arrival.max(self.ssd.now());
         self.trace.submitted += 1;
         self.in_phase += 1;
@@ -361,15 +452,20 @@ impl<'a> Replayer<'a> {
             nandle_trace::Op::Trim => Op::Trim,
             nandle_trace::Op::Flush => Op::Flush,
             nandle_trace::Op::FlashAlloc | nandle_trace::Op::FlashFree if !self.objects => {
-                self.trace.hints_ignored += 1;
-                return self.nothing_to_do(at);
+                // Of an object of several ranges, a lone user's come one by one.
+                let parts = 1 + self.ranges.len() as u64;
+                self.ranges.clear();
+                self.trace.submitted += parts - 1;
+                self.in_phase += parts - 1;
+                self.trace.hints_ignored += parts;
+                return self.nothing_to_do(user, at, parts);
             }
             nandle_trace::Op::FlashAlloc => Op::FlashAlloc,
             nandle_trace::Op::FlashFree => Op::FlashFree,
         };
         let (lsn, sectors) = address.sectors(request);
         if op == Op::Trim && sectors == 0 {
-            return self.nothing_to_do(at);
+            return self.nothing_to_do(user, at, 1);
         }
         let mut ranges = Vec::new();
         let mut parts = 1;
@@ -384,7 +480,7 @@ impl<'a> Replayer<'a> {
         if stream == 0 && request.object != 0 {
             stream = self.classes.get(&request.object).copied().unwrap_or(0);
         }
-        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, parts };
+        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, user, parts };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -415,11 +511,9 @@ impl<'a> Replayer<'a> {
     }
 
     /// A request that the device need not know of is complete at once.
-    fn nothing_to_do(&mut self, at: Time) {
-        self.trace.completed += 1;
-        if let Some(turns) = &mut self.turns {
-            turns.push_back(at);
-        }
+    fn nothing_to_do(&mut self, user: u8, at: Time, parts: u64) {
+        self.trace.completed += parts;
+        self.turns.completed(user, at);
     }
 
     /// Carries out everything up to and including `to`.
@@ -472,15 +566,21 @@ impl<'a> Replayer<'a> {
     fn cut(&mut self) -> Result<(), Error> {
         let ssd = self.ssd.clone().power_cycle(self.seed).map_err(|e| Error::input(e.to_string()))?;
         self.ssd = ssd;
+        let mut lost = vec![true; self.slots.len()];
+        self.free.iter().for_each(|&slot| lost[slot as usize] = false);
+        let now = self.ssd.now();
+        self.last_completion = now;
+        match &mut self.turns {
+            Turns::None => {}
+            Turns::One(turns) => turns.iter_mut().for_each(|turn| *turn = (*turn).max(now)),
+            Turns::Each(users) => users.resume(now),
+        }
+        for (slot, _) in self.slots.iter().zip(&lost).filter(|(_, lost)| **lost) {
+            self.turns.completed(slot.user, now);
+        }
         let lost = self.slots.len() - self.free.len();
         self.trace.cut_off += lost as u64;
         self.free = (0..self.slots.len() as u32).collect();
-        let now = self.ssd.now();
-        self.last_completion = now;
-        if let Some(turns) = &mut self.turns {
-            turns.iter_mut().for_each(|turn| *turn = (*turn).max(now));
-            turns.extend(std::iter::repeat_n(now, lost));
-        }
         if let Some(report) = self.ssd.recovery() {
             let r = &mut self.recovery;
             r.cuts += 1;
@@ -530,9 +630,7 @@ impl<'a> Replayer<'a> {
             self.free.push(number);
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
-            if let Some(turns) = &mut self.turns {
-                turns.push_back(completion.at);
-            }
+            self.turns.completed(slot.user, completion.at);
             if matches!(slot.op, Op::FlashAlloc | Op::FlashFree) {
                 let honoured = completion.status == Status::Ok;
                 self.meter.called(slot.op, honoured, completion.at - slot.arrival, completion.at, &self.ssd);
@@ -542,6 +640,9 @@ impl<'a> Replayer<'a> {
                 self.meter.completed(slot.op, bytes, latency, completion.at, &self.ssd);
                 if slot.op == Op::Write {
                     self.meter.wrote(slot.stream, bytes, latency);
+                }
+                if let Turns::Each(users) = &self.turns {
+                    self.meter.served(users.row(slot.user), slot.op, bytes, latency);
                 }
             } else {
                 self.meter.refused(completion.at);
@@ -574,6 +675,18 @@ impl<'a> Replayer<'a> {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Turns {
+    /// A request of `user` has completed at `at`: another one may be issued.
+    #[inline]
+    fn completed(&mut self, user: u8, at: Time) {
+        match self {
+            Self::None => {}
+            Self::One(turns) => turns.push_back(at),
+            Self::Each(users) => users.completed(user, at),
+        }
     }
 }
 

@@ -100,7 +100,15 @@ impl Asked {
             Kind::Trace(path) => self.trace(&path, drive, traces)?,
         };
         if let Some((last, _)) = prepared.phases.last_mut() {
-            last.replay = self.replay(last.replay)?;
+            if last.users.len() > 1 && self.mode.is_some_and(|mode| mode != Mode::Closed) {
+                return Err(Error::input(format!(
+                    "{}: its users wait for each other, and have no times; expected --replay closed",
+                    self.workload
+                )));
+            }
+            for user in &mut last.users {
+                user.replay = self.replay(user.replay)?;
+            }
         }
         Ok(prepared)
     }
@@ -349,7 +357,10 @@ pub(crate) fn ageing(
     let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
     let mut prepared = asked.prepare_with(drive, traces)?;
     for (phase, _) in &mut prepared.phases {
-        phase.replay = Replay::Closed { iodepth: DEFAULT_IODEPTH };
+        // Several users have loops of their own.
+        if let [user] = &mut phase.users[..] {
+            user.replay = Replay::Closed { iodepth: DEFAULT_IODEPTH };
+        }
         (phase.delay_ns, phase.stop_after_ns) = (0, None);
     }
     prepared.notes = prepared.notes.into_iter().map(|note| format!("ageing: {note}")).collect();

@@ -22,6 +22,6 @@ mod write;
 
 pub use info::{Info, InfoOptions, OpInfo, PageInfo};
 pub use options::{Format, Options, RegexFormat, TimeUnit};
-pub use request::{Error, Op, Request, Source};
+pub use request::{Error, Op, Request, Source, Turn};
 pub use trace::{Counts, Extent, Trace, Volume, extent, open, open_reader};
 pub use write::{WRITABLE, Writer, Written, convert, create, create_in};

@@ -37,6 +37,19 @@ pub struct Request {
     pub fua: bool,
 }
 
+/// What one user of several does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It went on: gave further requests, or did something that others wait for.
+    Requests,
+    /// It has nothing to do until another user has gone on.
+    Wait,
+    /// It has nothing to do until so many nanoseconds after the phase began.
+    Until(u64),
+    /// It is done.
+    End,
+}
+
 /// Yields requests in the order in which they are to be issued.
 pub trait Source: Send {
     /// Appends at most `max` further requests to `out`; appending none means the end.
@@ -44,11 +57,32 @@ pub trait Source: Send {
     /// # Errors
     /// When the input cannot be read or understood; the message names file, line and what was expected.
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error>;
+
+    /// The next step of a user beside others ([`crate::synthetic::User`]), `now_ns` after the phase began.
+    /// Appends its requests to `out`. Asked for only when all that it gave before has been issued, and
+    /// flushes and FlashAlloc calls in that have completed. A source that depends on nobody just goes on.
+    ///
+    /// # Errors
+    /// As [`Source::fill`].
+    fn step(&mut self, _now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
+        let before = out.len();
+        self.fill(out, 1)?;
+        let mut read = before;
+        // The ranges of an object are one call: they stay together.
+        while out.len() > read && out.last().is_some_and(|r| r.op == Op::FlashAlloc) {
+            read = out.len();
+            self.fill(out, 1)?;
+        }
+        Ok(if out.len() > before { Turn::Requests } else { Turn::End })
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         (**self).fill(out, max)
+    }
+    fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
+        (**self).step(now_ns, out)
     }
 }
 

@@ -47,6 +47,34 @@ pub struct Meter {
     pub calls: Calls,
     /// Writes of the measured part by the host's stream (the class of their object).
     pub classes: Vec<Class>,
+    /// What each user of the measured part was served, if several share the drive.
+    pub users: Vec<Served>,
+}
+
+/// How long the host's writes waited, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// For free blocks.
+    pub flash_ns: u64,
+    /// For room in the write buffer.
+    pub buffer_ns: u64,
+}
+
+impl Waits {
+    /// Since the counters were reset.
+    #[must_use]
+    pub fn of(ssd: &Ssd) -> Self {
+        Self { flash_ns: ssd.stats().foreground_ns, buffer_ns: ssd.stats().buffer_wait_ns }
+    }
+}
+
+/// What the users of one name were served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Their name.
+    pub name: String,
+    /// Latencies by kind.
+    pub latency: [Latency; KINDS],
 }
 
 /// FlashAlloc's commands.
@@ -85,6 +113,7 @@ impl Default for Meter {
             written: 0,
             calls: Calls::default(),
             classes: Vec::new(),
+            users: Vec::new(),
         }
     }
 }
@@ -99,6 +128,19 @@ impl Meter {
         (self.begun_ns, self.ended_ns, self.refused, self.written) = (ssd.now(), ssd.now(), 0, 0);
         self.calls = Calls::default();
         self.classes.clear();
+        self.users.clear();
+    }
+
+    /// The phase has several users, counted under these names.
+    pub fn begin_users(&mut self, names: Vec<String>) {
+        let served = |name| Served { name, latency: std::array::from_fn(|_| Latency::default()) };
+        self.users = names.into_iter().map(served).collect();
+    }
+
+    /// A request of the users in row `row` has completed: beside [`Meter::completed`].
+    #[inline]
+    pub fn served(&mut self, row: usize, kind: Op, bytes: u64, latency_ns: u64) {
+        self.users[row].latency[kind as usize].record(bytes, latency_ns);
     }
 
     /// A request of `kind` has completed at `at`, `latency_ns` after its arrival.

@@ -109,6 +109,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         prepare: context.prepare,
         trace: context.trace,
         host: host(ssd, meter, simulated_ns),
+        users: users(meter, simulated_ns),
         waf,
         waf_parts,
         waf_steady: steadiness.waf_steady,
@@ -258,6 +259,14 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
         unmapped_reads: stats.unmapped_reads,
         rejected: meter.refused,
     }
+}
+
+fn users(meter: &Meter, simulated_ns: u64) -> Vec<User> {
+    let user = |served: &super::Served| {
+        let [read, write, trim, flush] = served.latency.each_ref().map(|l| requests(l, simulated_ns));
+        User { name: served.name.clone(), read, write, trim, flush }
+    };
+    meter.users.iter().map(user).collect()
 }
 
 fn requests(l: &Latency, simulated_ns: u64) -> Requests {

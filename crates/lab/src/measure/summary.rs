@@ -62,6 +62,8 @@ group! {
         trace: Trace,
         /// The host's side.
         host: Host,
+        /// What each user was served, where several share the drive (`rocksdb+mysql`); their bytes add up to `host`'s.
+        users: Vec<User>,
         /// The flash's side.
         flash: Flash,
         /// Bytes programmed / bytes written by the host; null until it wrote.
@@ -166,6 +168,21 @@ group! {
         unmapped_reads: u64,
         /// Requests refused.
         rejected: u64,
+    }
+}
+group! {
+    /// A user of the drive, or several of one name.
+    User {
+        /// Its name: the program, and what it does in it.
+        name: String,
+        /// Reads.
+        read: Requests,
+        /// Writes.
+        write: Requests,
+        /// Trims.
+        trim: Requests,
+        /// Flushes.
+        flush: Requests,
     }
 }
 group! {

@@ -2,6 +2,8 @@
 //! known by hand. Method: a device without queueing effects, a list of requests, the log of times.
 
 use nandle_ssd::DeviceConfig;
+use nandle_trace::Turn;
+use nandle_trace::synthetic::User;
 
 use super::*;
 use crate::config::{Wanted, check};
@@ -162,6 +164,121 @@ fn ranges_in_a_row_of_one_object_are_one_command() {
     let free = Request { op: nandle_trace::Op::FlashFree, ..alloc(8, 100) };
     let (_, calls, ssd) = with_objects(vec![alloc(8, 100), free]);
     assert_eq!((calls.honoured, calls.freed, ssd.flash().instances_live()), (1, 1, 0));
+}
+
+/// The replayer after users shared a drive, for `ns` at most.
+fn together(config: &DeviceConfig, users: Vec<User>, ns: Option<u64>) -> Result<(Meter, Trace, u64), Error> {
+    let drive = check(config.clone()).expect("valid");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
+    let stop = AtomicBool::new(false);
+    let mut quiet = |_: &Progress| {};
+    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    r.run(vec![(Phase { stop_after_ns: ns, ..Phase::of(users) }, address)])?;
+    let digest = r.ssd.digest();
+    Ok((r.meter, r.trace, digest))
+}
+
+fn flush() -> Request {
+    Request { op: nandle_trace::Op::Flush, bytes: 0, ..write(0, 0) }
+}
+
+/// Bytes that the users in row `n` wrote.
+fn written(meter: &Meter, n: usize) -> u64 {
+    meter.users[n].latency[Op::Write as usize].bytes
+}
+
+#[test]
+fn equal_users_get_equal_shares_and_deeper_ones_more() {
+    // All on one die: pages 0, 32, 64.. share a plane.
+    let user = |name: &str, depth, from: u64| {
+        User::closed(name, depth, List((from..from + 1000).map(|i| write(0, i * 32)).collect()))
+    };
+    let most = Some(300 * WRITE);
+    for depth in [1, 4] {
+        let users = vec![user("a", depth, 0), user("b", depth, 1000), user("c", depth, 2000)];
+        let (meter, trace, _) = together(&config(), users, most).expect("a run");
+        assert_eq!(trace.submitted, trace.completed);
+        let shares = [0, 1, 2].map(|n| written(&meter, n) / 8192);
+        assert!(shares.iter().all(|share| (99..=105).contains(share)), "{shares:?}");
+        assert_eq!(shares.iter().sum::<u64>() * 8192, meter.latency[Op::Write as usize].bytes);
+    }
+    // The same name is the same row.
+    let users = vec![user("deep", 6, 0), user("shallow", 1, 1000), user("shallow", 1, 2000)];
+    let (meter, ..) = together(&config(), users, most).expect("a run");
+    let ratio = written(&meter, 0) as f64 / written(&meter, 1) as f64;
+    assert!(meter.users.len() == 2 && (2.9..3.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_flush_holds_its_own_user_and_nobody_else() {
+    let slow = vec![write(0, 0), write(0, 32), flush(), write(0, 64), flush()];
+    let fast = (0..40).map(|i| write(0, 1 + i * 32)).collect();
+    let users = vec![User::closed("slow", 4, List(slow)), User::closed("fast", 1, List(fast))];
+    let (meter, trace, _) = together(&config(), users, None).expect("a run");
+    assert_eq!((trace.submitted, trace.completed), (45, 45));
+    let fast = &meter.users[1].latency[Op::Write as usize];
+    assert_eq!((fast.requests, fast.max_ns), (40, WRITE), "it never waits");
+    // The third write is issued when the flush behind the first two has completed, although four may be
+    // outstanding; at once it would have taken three times as long.
+    let slow = &meter.users[0].latency;
+    assert_eq!(slow[Op::Write as usize].max_ns, 2 * WRITE);
+    assert_eq!((slow[Op::Flush as usize].requests, slow[Op::Flush as usize].max_ns < WRITE), (2, true));
+}
+
+#[test]
+fn a_lone_user_is_served_as_before() {
+    let list = || List((0..3000).map(|i| write(0, i * 7 % 900)).collect());
+    let (_, trace, digest) = {
+        let users = vec![User::closed("one", 16, list()), User::closed("nobody", 4, List(vec![]))];
+        together(&config(), users, None).expect("a run")
+    };
+    let (_, alone, before) = together(&config(), vec![User::closed("", 16, list())], None).expect("a run");
+    assert_eq!((trace.completed, digest), (alone.completed, before));
+}
+
+/// Steps given one after the other; requests at each of them.
+struct Steps(VecDeque<(Turn, Vec<Request>)>);
+impl nandle_trace::Source for Steps {
+    fn fill(&mut self, _: &mut Vec<Request>, _: usize) -> Result<(), nandle_trace::Error> {
+        unreachable!("it has company")
+    }
+    fn step(&mut self, _: u64, out: &mut Vec<Request>) -> Result<Turn, nandle_trace::Error> {
+        let (turn, requests) = self.0.pop_front().unwrap_or((Turn::End, vec![]));
+        out.extend(requests);
+        Ok(turn)
+    }
+}
+
+#[test]
+fn users_wait_for_an_instant_and_for_each_other_but_not_for_ever() {
+    let late = Steps([(Turn::Until(5_000_000), vec![]), (Turn::Requests, vec![write(0, 0)])].into());
+    let next = Steps([(Turn::Wait, vec![]), (Turn::Requests, vec![write(0, 32)])].into());
+    let users = vec![User::closed("next", 1, next), User::closed("late", 1, late)];
+    let (meter, trace, _) = together(&config(), users, None).expect("a run");
+    assert_eq!((trace.completed, meter.ended_ns), (2, 5_000_000 + 2 * WRITE));
+    assert_eq!(meter.users[0].latency[Op::Write as usize].max_ns, 2 * WRITE, "from when it went on");
+    let waits = || Steps(std::iter::repeat_n((Turn::Wait, vec![]), 9).collect());
+    let users = vec![User::closed("a", 1, waits()), User::closed("b", 1, waits())];
+    let error = together(&config(), users, None).expect_err("nobody goes on");
+    assert!(error.to_string().contains("wait for each other"), "{error}");
+}
+
+#[test]
+fn one_user_calls_and_its_neighbour_does_not() {
+    let sets = ["geometry.sector_bytes=4096".to_owned()];
+    let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
+    let alloc = |object, mib: u64| Request {
+        op: nandle_trace::Op::FlashAlloc,
+        object,
+        ..Request { offset: mib << 20, bytes: 1 << 20, ..write(0, 0) }
+    };
+    let caller = User::closed("caller", 2, List(vec![alloc(1, 0), alloc(1, 2), write(0, 0)]));
+    let other = User::closed("other", 2, List(vec![alloc(2, 8), alloc(2, 12), write(0, 1024)]));
+    let (meter, trace, _) =
+        together(&drive.config, vec![caller, User { calls: false, ..other }], None).expect("a run");
+    assert_eq!((trace.submitted, trace.completed, trace.hints_ignored), (6, 6, 2));
+    assert_eq!((meter.calls.honoured, meter.calls.refused), (1, 0));
 }
 
 #[test]

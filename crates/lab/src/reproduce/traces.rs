@@ -123,10 +123,11 @@ pub(super) fn requests(asked: &Asked, drive: &Drive) -> Result<Vec<Request>, Err
     let mut prepared = asked.prepare(drive)?;
     let sector = u64::from(drive.config.geometry.sector_bytes);
     let mut all = Vec::new();
-    let Some((mut phase, mut address)) = prepared.phases.pop() else { return Ok(all) };
+    let Some((phase, mut address)) = prepared.phases.pop() else { return Ok(all) };
+    let mut source = phase.into_source();
     loop {
         let before = all.len();
-        phase.source.fill(&mut all, 1 << 16)?;
+        source.fill(&mut all, 1 << 16)?;
         if all.len() == before {
             return Ok(all);
         }

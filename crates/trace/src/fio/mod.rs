@@ -65,7 +65,7 @@ pub fn workload(text: &str, path: &Path, target: &Target) -> Result<Workload, Er
             ));
         }
         if job.stonewall && !group.is_empty() {
-            let made = phase(&group, target).map_err(|(line, what)| fail(line, what))?;
+            let made = phase(&group, target, None).map_err(|(line, what)| fail(line, what))?;
             phases.push(made);
             group.clear();
         }
@@ -77,11 +77,7 @@ pub fn workload(text: &str, path: &Path, target: &Target) -> Result<Workload, Er
             "the file defines no job: expected a [section]".to_owned(),
         ));
     }
-    let mut last = phase(&group, target).map_err(|(line, what)| fail(line, what))?;
-    if let Some(limit) = target.requests {
-        let requests = Some(last.requests.map_or(limit, |r| r.min(limit)));
-        last = Phase { source: Box::new(Capped { inner: last.source, left: limit }), requests, ..last };
-    }
+    let last = phase(&group, target, target.requests).map_err(|(line, what)| fail(line, what))?;
     phases.push(last);
     let mut notes = vec!["fio: every job addresses the device itself, whatever its filename".to_owned()];
     if file.jobs.iter().any(Job::uses_map) {
@@ -139,8 +135,8 @@ fn parse(text: &str) -> Result<File, (u64, String)> {
     Ok(file)
 }
 
-/// Jobs that run side by side, as one phase.
-fn phase(group: &[(usize, &Job)], target: &Target) -> Result<Phase, (u64, String)> {
+/// Jobs that run side by side, as one phase of `limit` requests at most.
+fn phase(group: &[(usize, &Job)], target: &Target, limit: Option<u64>) -> Result<Phase, (u64, String)> {
     let first = group[0].1;
     let rated = group.iter().filter(|(_, j)| j.is_rated()).count();
     if let Some((_, odd)) = group.iter().find(|(_, j)| j.is_rated() != first.is_rated()) {
@@ -179,8 +175,11 @@ fn phase(group: &[(usize, &Job)], target: &Target) -> Result<Phase, (u64, String
         }
     }
     let requests = processes.iter().map(Process::count).sum::<Option<u64>>();
+    let requests = limit.map_or(requests, |limit| Some(requests.map_or(limit, |r| r.min(limit))));
+    let capped = |inner: Box<dyn Source>| Capped { inner, left: limit.unwrap_or(u64::MAX) };
     if open {
-        return Ok(Phase { requests, ..Phase::new(Replay::Open { time_scale: 1.0 }, Timed::new(processes)) });
+        let source = capped(Box::new(Timed::new(processes)));
+        return Ok(Phase { requests, ..Phase::new(Replay::Open { time_scale: 1.0 }, source) });
     }
     let replay = if first.thinktime_ns > 0 {
         Replay::Think { time_scale: 1.0 }
@@ -192,7 +191,7 @@ fn phase(group: &[(usize, &Job)], target: &Target) -> Result<Phase, (u64, String
         delay_ns: first.startdelay_ns,
         stop_after_ns: first.runtime_ns,
         requests,
-        ..Phase::new(replay, Depth::new(processes))
+        ..Phase::new(replay, capped(Box::new(Depth::new(processes))))
     })
 }
 

@@ -24,14 +24,14 @@ fn message(text: &str) -> String {
 fn run(text: &str) -> Vec<(Replay, Vec<Request>)> {
     let phases = load(text).phases.into_iter();
     let drained = phases.map(|p| {
-        let requests = drain(p.source);
+        let (announced, replay) = (p.requests, p.users[0].replay);
+        let requests = drain(p.into_source());
         assert!(
-            p.requests.is_none_or(|n| n == requests.len() as u64),
-            "{:?} announced, {}",
-            p.requests,
+            announced.is_none_or(|n| n == requests.len() as u64),
+            "{announced:?} announced, {}",
             requests.len()
         );
-        (p.replay, requests)
+        (replay, requests)
     });
     drained.collect()
 }
@@ -218,10 +218,10 @@ fn wrong_files_are_explained_with_file_and_line() {
 fn exercise(text: &str) {
     let target = target();
     let Ok(workload) = workload(text, Path::new("random.fio"), &target) else { return };
-    for mut phase in workload.phases {
-        let mut out = Vec::new();
+    for phase in workload.phases {
+        let (mut out, mut source) = (Vec::new(), phase.into_source());
         for _ in 0..20 {
-            phase.source.fill(&mut out, 100).unwrap();
+            source.fill(&mut out, 100).unwrap();
         }
         assert!(out.len() <= 2000);
         for r in &out {

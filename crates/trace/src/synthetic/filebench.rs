@@ -425,7 +425,8 @@ mod tests {
 
     fn phases(name: &str, logical_bytes: u64, requests: u64) -> [(Replay, Vec<Request>); 2] {
         let workload = named(name, &target(logical_bytes, requests)).unwrap();
-        let all: Vec<_> = workload.phases.into_iter().map(|p| (p.replay, drain(p.source))).collect();
+        let all: Vec<_> =
+            workload.phases.into_iter().map(|p| (p.users[0].replay, drain(p.into_source()))).collect();
         all.try_into().unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Generated workloads: one file a family, all seeded, none aware of what serves it.
 //!
-//! A [`Workload`] is a list of phases, each a stream of requests and the way they are to be issued.
+//! A [`Workload`] is a list of phases, each of one or several [`User`]s: requests and the way they are issued.
 //! [`named`] makes one from its name, [`crate::fio::workload`] from a fio job file, and
 //! [`fit::Fitted::workload`] from the statistics of another trace.
 //!
@@ -10,6 +10,7 @@
 mod across;
 mod filebench;
 pub mod fit;
+mod merged;
 mod objects;
 mod papa;
 mod paper;
@@ -83,12 +84,34 @@ pub enum Replay {
     },
 }
 
-/// A stream of requests and how it is issued.
-pub struct Phase {
-    /// How the requests are issued.
+/// Someone who uses the drive: requests, and how they are issued.
+///
+/// Among several, each has a closed loop of its own: as many of *its* requests outstanding as it asks
+/// for. It waits for its flushes and FlashAlloc calls, as a program does: they are issued when all that it
+/// issued before has completed, and it issues nothing before they have. Nobody else waits for them.
+pub struct User {
+    /// What to call it in reports; users of one name are counted together.
+    pub name: String,
+    /// How its requests are issued; beside others always closed.
     pub replay: Replay,
-    /// The requests. Timestamps count from the start of the phase.
+    /// Its requests. Timestamps count from the start of the phase.
     pub source: Box<dyn Source>,
+    /// Whether its FlashAlloc calls are made; without them it does the same in everything else.
+    pub calls: bool,
+}
+
+impl User {
+    /// A user beside others, with up to `iodepth` requests outstanding.
+    pub fn closed(name: impl Into<String>, iodepth: u32, source: impl Source + 'static) -> Self {
+        let replay = Replay::Closed { iodepth };
+        Self { name: name.into(), replay, source: Box::new(source), calls: true }
+    }
+}
+
+/// A part of a workload: those who use the drive in it, mostly one.
+pub struct Phase {
+    /// At least one. Several share the drive, each at its own speed.
+    pub users: Vec<User>,
     /// Nanoseconds between the end of the phase before (or the beginning) and the first request.
     pub delay_ns: u64,
     /// Issue nothing this many nanoseconds after the start of the phase, even if requests are left
@@ -96,12 +119,24 @@ pub struct Phase {
     pub stop_after_ns: Option<u64>,
     /// How many requests the phase yields, for progress bars; `None` if not known beforehand.
     pub requests: Option<u64>,
+    /// Bytes a second of the drive that the users would share, where there is none: what orders their
+    /// requests in a trace file ([`Phase::into_source`]).
+    pub nominal_bytes_s: u64,
 }
 
+/// Roughly what the drives of the papers take, in bytes a second.
+const NOMINAL: u64 = 100_000_000;
+
 impl Phase {
-    /// A phase that starts at once and runs until its source ends.
+    /// A phase of one user that starts at once and runs until its source ends.
     pub fn new(replay: Replay, source: impl Source + 'static) -> Self {
-        Self { replay, source: Box::new(source), delay_ns: 0, stop_after_ns: None, requests: None }
+        let user = User { replay, ..User::closed("", 1, source) };
+        Self::of(vec![user])
+    }
+
+    /// A phase of several users that ends when all of them do.
+    pub fn of(users: Vec<User>) -> Self {
+        Self { users, delay_ns: 0, stop_after_ns: None, requests: None, nominal_bytes_s: NOMINAL }
     }
 
     /// The same phase, known to yield `requests`.
@@ -109,12 +144,26 @@ impl Phase {
         self.requests = Some(requests);
         self
     }
+
+    /// All requests as one stream, without a drive to order them: those of several users in turns, a
+    /// request each, on a drive that serves them one after the other at [`Phase::nominal_bytes_s`]. The
+    /// order depends on nothing else; times are 0, as in every closed phase.
+    pub fn into_source(mut self) -> Box<dyn Source> {
+        match self.users.pop() {
+            Some(user) if self.users.is_empty() => user.source,
+            last => {
+                self.users.extend(last);
+                Box::new(merged::Merged::new(self.users, self.nominal_bytes_s))
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Phase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let users: Vec<(&str, Replay)> = self.users.iter().map(|u| (u.name.as_str(), u.replay)).collect();
         f.debug_struct("Phase")
-            .field("replay", &self.replay)
+            .field("users", &users)
             .field("delay_ns", &self.delay_ns)
             .field("stop_after_ns", &self.stop_after_ns)
             .field("requests", &self.requests)
@@ -136,19 +185,21 @@ pub struct Workload {
 impl Workload {
     /// All requests in order, phase after phase, with the timestamps of later phases moved behind
     /// those of earlier ones: what a trace file of this workload holds. Closed phases have no times of
-    /// their own (all 0): such a file wants a closed replay too.
+    /// their own (all 0): such a file wants a closed replay too. Several users become one stream, as
+    /// [`Phase::into_source`] says.
     pub fn into_source(self) -> impl Source {
-        Chain { phases: self.phases.into(), base_ns: 0, last_ns: 0, begun: false }
+        Chain { phases: self.phases.into(), current: None, base_ns: 0, last_ns: 0 }
     }
 }
 
 /// The phases of a workload as one source.
 struct Chain {
     phases: std::collections::VecDeque<Phase>,
+    /// The phase under way, and when it ends.
+    current: Option<(Box<dyn Source>, u64)>,
     /// Added to the timestamps of the current phase.
     base_ns: u64,
     last_ns: u64,
-    begun: bool,
 }
 
 impl Source for Chain {
@@ -156,15 +207,19 @@ impl Source for Chain {
         if max == 0 {
             return Ok(());
         }
-        while let Some(phase) = self.phases.front_mut() {
-            if !self.begun {
-                self.begun = true;
-                self.base_ns = self.last_ns.saturating_add(phase.delay_ns);
-            }
+        loop {
+            let (source, limit) = match &mut self.current {
+                Some(current) => current,
+                None => {
+                    let Some(phase) = self.phases.pop_front() else { return Ok(()) };
+                    self.base_ns = self.last_ns.saturating_add(phase.delay_ns);
+                    let limit = phase.stop_after_ns.unwrap_or(u64::MAX);
+                    self.current.insert((phase.into_source(), limit))
+                }
+            };
             let before = out.len();
-            phase.source.fill(out, max)?;
-            let limit = phase.stop_after_ns.unwrap_or(u64::MAX);
-            let timely = out[before..].iter().position(|r| r.time_ns >= limit);
+            source.fill(out, max)?;
+            let timely = out[before..].iter().position(|r| r.time_ns >= *limit);
             if let Some(late) = timely {
                 out.truncate(before + late);
             }
@@ -173,14 +228,12 @@ impl Source for Chain {
                 self.last_ns = self.last_ns.max(request.time_ns);
             }
             if timely.is_some() || out.len() == before {
-                self.phases.pop_front();
-                self.begun = false;
+                self.current = None;
             }
             if out.len() > before {
                 return Ok(());
             }
         }
-        Ok(())
     }
 }
 

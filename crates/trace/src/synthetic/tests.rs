@@ -27,7 +27,7 @@ fn every_name_generates_what_was_asked_on_small_and_large_devices() {
             let mut workload = named(&name, &target).unwrap();
             assert_eq!(workload.name, name);
             let last = workload.phases.pop().unwrap();
-            let requests = drain(last.source);
+            let requests = drain(last.into_source());
             assert_eq!(requests.len(), 2000, "{name} on {logical_bytes}");
             assert!(
                 requests
@@ -45,7 +45,7 @@ fn a_workload_is_a_function_of_its_name_and_seed() {
     for name in names() {
         let draw = |seed| {
             let workload = named(&name, &Target { seed, ..target(1 << 30, 500) }).unwrap();
-            drain(workload.phases.into_iter().next_back().unwrap().source)
+            drain(workload.phases.into_iter().next_back().unwrap().into_source())
         };
         assert_eq!(draw(1), draw(1), "{name}");
         if name != "sequential-write" {
@@ -157,7 +157,7 @@ fn workloads_never_change() {
     let lines: Vec<String> = names()
         .map(|name| {
             let workload = named(&name, &target(1 << 30, 20_000)).unwrap();
-            let requests = drain(workload.phases.into_iter().next_back().unwrap().source);
+            let requests = drain(workload.phases.into_iter().next_back().unwrap().into_source());
             format!("{:016x} {name}\n", digest(&requests))
         })
         .collect();
@@ -171,7 +171,7 @@ fn workloads_never_change() {
 #[test]
 fn twins_are_generated_fast_enough() {
     for name in ["prxy", "lun1", "msnfs", "filebench-fileserver"] {
-        let mut source = named(name, &target(29 << 30, 500_000)).unwrap().phases.pop().unwrap().source;
+        let mut source = named(name, &target(29 << 30, 500_000)).unwrap().phases.pop().unwrap().into_source();
         let mut out = Vec::with_capacity(500_000);
         let start = std::time::Instant::now();
         while out.len() < 500_000 {

@@ -242,7 +242,7 @@ mod tests {
     fn fig1_shifts_the_asked_share_of_writes_and_nothing_else() {
         let at = |percent: u32| {
             let workload = named(&format!("waflash-fig1:{percent}"), &target(8 << 30, 50_000)).unwrap();
-            drain(workload.phases.into_iter().next_back().unwrap().source)
+            drain(workload.phases.into_iter().next_back().unwrap().into_source())
         };
         let aligned = at(0);
         assert_eq!(aligned.len(), 50_000);

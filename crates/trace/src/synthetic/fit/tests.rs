@@ -33,7 +33,7 @@ fn near(what: &str, got: f64, want: f64, within: f64) {
 fn twins_survive_fitting() {
     for name in ["prn", "tpce", "lun1", "msnfs", "dtr", "common", "filebench-fileserver:4k"] {
         let workload = named(name, &target(LOGICAL, 200_000)).unwrap();
-        let original = drain(workload.phases.into_iter().next_back().unwrap().source);
+        let original = drain(workload.phases.into_iter().next_back().unwrap().into_source());
         let fitted = of(&original);
         let copy = again(&fitted, 5);
         let refitted = of(&copy);

@@ -6,18 +6,22 @@
 //! leaves them out has the *vanilla* workload, the same in everything else. Writes carry stream ids by
 //! kind of file and level, as the authors assigned them for their multi-stream prototype.
 //!
-//! Sizes are the paper's on a device of its size, and shrink with smaller ones.
+//! Threads of the stores are users of their own ([`super::User`]), each in its own closed loop: what one waits
+//! for, only it waits for. Which file comes when depends on the drive, as it does in reality.
+//!
+//! Sizes are the paper's on a device of its size, and shrink with smaller ones; so do speeds, that a
+//! smaller drive of fewer dies sees the same history.
 
 mod mysql;
 mod rocksdb;
+mod stores;
 mod volume;
 
 use super::{Entry, Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
-use mysql::MySql;
 use nandle_random::Stream;
-use rocksdb::RocksDb;
-use volume::{Ext4, F2fs, File, Io, LARGEST, Volume};
+use stores::stores;
+use volume::{Ext4, File, Io, LARGEST, Volume};
 
 /// Logical bytes of the paper's device: 16 GB less a tenth.
 const PAPER_BYTES: u64 = 15_461_882_265;
@@ -114,7 +118,8 @@ fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload,
     ))
 }
 
-/// Threads that overwrite chunks of their own file, or (`layout`) one that writes all once.
+/// Threads that overwrite chunks of their own file, or (`layout`) one that writes all once. They are alike,
+/// and one user: a request of each in turn, as NVMe's round robin takes them from the queues of the cores.
 struct Fio {
     threads: Vec<Vec<Request>>,
     chunks: u64,
@@ -173,103 +178,6 @@ impl Source for Fio {
                 self.turn = (thread + 1) % self.threads.len();
             }
         }
-        Ok(())
-    }
-}
-
-// ---- data stores ----------------------------------------------------------------------------------
-
-enum Store {
-    RocksDb(Box<RocksDb>),
-    MySql(Box<MySql>),
-}
-
-/// Data stores on one volume, in turns, until one finds it full.
-struct Stores {
-    volume: Volume,
-    io: Io,
-    stores: Vec<Store>,
-    turn: usize,
-    left: u64,
-    full: bool,
-}
-
-impl Source for Stores {
-    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        for _ in 0..self.left.min(max as u64) {
-            while self.io.queue.is_empty() && !self.full {
-                let turn = self.turn;
-                self.turn = (turn + 1) % self.stores.len();
-                self.full = !match &mut self.stores[turn] {
-                    Store::RocksDb(db) => db.step(&mut self.volume, &mut self.io),
-                    Store::MySql(sql) => sql.step(&mut self.volume, &mut self.io),
-                };
-            }
-            let Some(request) = self.io.queue.pop_front() else { break };
-            out.push(request);
-            self.left -= 1;
-        }
-        Ok(())
-    }
-}
-
-fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload, Error> {
-    let table = scaled(64 * MIB, CHUNK, target);
-    let least = 64 * CHUNK;
-    if target.logical_bytes < least {
-        return Err(Error::Input(format!(
-            "{name}: the device is too small: expected at least {least} bytes"
-        )));
-    }
-    let (instances, database) = match name {
-        "rocksdb" => (1, 0),
-        "rocksdb-x4" | "f2fs" => (4, 0),
-        "mysql" => (0, scaled(8 << 30, MIB, target)),
-        _ => (1, scaled(4 << 30, MIB, target)),
-    };
-    let mut volume = if name == "f2fs" {
-        Volume::F2fs(F2fs::new(target.logical_bytes))
-    } else {
-        Volume::Ext4(Ext4::new(target.logical_bytes))
-    };
-    let mut list = vec![];
-    let mut initial = Io::default();
-    if database > 0 {
-        let stream = Stream::new(target.seed, "workload/mysql");
-        let parent = if instances == 0 { (0, 1) } else { (0, 2) };
-        let sql = MySql::new(database, parent, &mut volume, stream, &mut initial);
-        let full = || Error::Input(format!("{name}: the database does not fit the device"));
-        list.push(Store::MySql(Box::new(sql.ok_or_else(full)?)));
-    }
-    let parents = list.len() as u64 + instances;
-    for n in 0..instances {
-        let share = (target.logical_bytes - database) / instances;
-        let stream = Stream::new(target.seed, &format!("workload/rocksdb {n}"));
-        let parent = (parents - instances + n, parents);
-        list.push(Store::RocksDb(Box::new(RocksDb::new(share, table, parent, stream))));
-    }
-    let mut phases = vec![];
-    if !initial.queue.is_empty() {
-        let count = initial.queue.len() as u64;
-        let source = Listed(std::mem::take(&mut initial.queue).into_iter());
-        phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
-    }
-    let left = target.requests.unwrap_or(u64::MAX);
-    let source = Stores { volume, io: initial, stores: list, turn: 0, left, full: false };
-    phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source));
-    let mut notes = vec!["ends when the volume is full; the log of writes is on another device".to_owned()];
-    if instances > 0 {
-        notes.push(format!("SSTables of up to {} MiB", table / MIB));
-    }
-    Ok(workload(phases, notes))
-}
-
-/// Requests that are known beforehand.
-struct Listed(std::collections::vec_deque::IntoIter<Request>);
-
-impl Source for Listed {
-    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
-        out.extend(self.0.by_ref().take(max));
         Ok(())
     }
 }
@@ -364,6 +272,8 @@ impl KvCache {
         let (file, _) = self.live.swap_remove(n);
         self.used -= file.bytes;
         self.volume.delete(&file, &mut self.io);
+        // There is one stream of requests: whatever comes now comes behind the trims.
+        self.volume.free(&mut self.io.freed);
         true
     }
 }

@@ -19,6 +19,8 @@ pub(super) const SEGMENT: u64 = 2 << 20;
 #[derive(Default)]
 pub(super) struct Io {
     pub queue: VecDeque<Request>,
+    /// Trimmed in the queue: free for others once that is issued ([`Volume::free`]), as ext4 has it.
+    pub freed: Vec<(u64, u64)>,
     objects: u32,
 }
 
@@ -38,6 +40,11 @@ impl Io {
     }
     pub fn flush(&mut self) {
         self.push(Op::Flush, 0, 0, 0, 0);
+    }
+    /// A trim of what nobody uses any more.
+    fn discard(&mut self, offset: u64, bytes: u64, stream: u16, object: u32) {
+        self.push(Op::Trim, offset, bytes, stream, object);
+        self.freed.push((offset, bytes));
     }
     pub fn new_object(&mut self) -> u32 {
         self.objects += 1;
@@ -132,8 +139,7 @@ impl Volume {
                     }
                     file.extents = file.pieces(0, used);
                     for (offset, bytes) in tail {
-                        io.push(Op::Trim, offset, bytes, file.stream, file.object);
-                        fs.free.give(offset, bytes);
+                        io.discard(offset, bytes, file.stream, file.object);
                     }
                 }
                 fs.commit(io);
@@ -144,13 +150,19 @@ impl Volume {
 
     pub fn delete(&mut self, file: &File, io: &mut Io) {
         match self {
-            Self::Ext4(fs) => {
+            Self::Ext4(_) => {
                 for &(offset, bytes) in &file.extents {
-                    io.push(Op::Trim, offset, bytes, file.stream, file.object);
-                    fs.free.give(offset, bytes);
+                    io.discard(offset, bytes, file.stream, file.object);
                 }
             }
             Self::F2fs(fs) => fs.delete(file),
+        }
+    }
+
+    /// Space whose trims have been issued is free.
+    pub fn free(&mut self, ranges: &mut Vec<(u64, u64)>) {
+        if let Self::Ext4(fs) = self {
+            ranges.drain(..).for_each(|(offset, bytes)| fs.free.give(offset, bytes));
         }
     }
 

@@ -1,0 +1,161 @@
+//! Data stores on one volume, their threads as users of the drive.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nandle_random::Stream;
+
+use super::mysql::{self, MySql};
+use super::rocksdb::{self, RocksDb};
+use super::volume::{Ext4, F2fs, Io, Volume};
+use super::{CHUNK, MIB, scaled, workload};
+use crate::synthetic::{Phase, Replay, Target, User, Workload};
+use crate::{Error, Op, Request, Source, Turn};
+
+/// What all threads share: the volume, and what the stores know. It ends for all when one finds the volume
+/// full.
+struct Stores {
+    volume: Volume,
+    io: Io,
+    rocksdb: Vec<RocksDb>,
+    mysql: Option<MySql>,
+    left: u64,
+    /// F2FS makes all wait for a checkpoint: who is at one.
+    checkpoint: Option<Role>,
+}
+
+/// Whose thread it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Instance, and thread in it.
+    RocksDb(usize, usize),
+    MySql(mysql::Thread),
+}
+
+/// A thread of a store.
+struct Thread {
+    stores: Arc<Mutex<Stores>>,
+    role: Role,
+    /// What its last step trimmed.
+    freed: Vec<(u64, u64)>,
+}
+
+impl Source for Thread {
+    /// Alone, it never waits: it goes on until there is nothing that it could do.
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
+        let before = out.len();
+        let mut now = 0;
+        while out.len() - before < max {
+            match self.step(now, out)? {
+                Turn::Requests => {}
+                Turn::Until(ns) => now = ns,
+                Turn::Wait | Turn::End => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let Stores { volume, io, rocksdb, mysql, left, checkpoint } = &mut *stores;
+        if *left == 0 {
+            return Ok(Turn::End);
+        }
+        match checkpoint.take_if(|by| *by == self.role) {
+            // Over: the others go on.
+            Some(_) => return Ok(Turn::Requests),
+            None if checkpoint.is_some() => return Ok(Turn::Wait),
+            None => {}
+        }
+        volume.free(&mut self.freed);
+        let turn = match self.role {
+            Role::RocksDb(n, thread) => rocksdb[n].step(thread, now_ns, volume, io),
+            Role::MySql(thread) => mysql.as_mut().and_then(|sql| sql.step(thread, volume, io)),
+        };
+        if matches!(volume, Volume::F2fs(_)) && io.queue.iter().any(|r| r.op == Op::Trim) {
+            *checkpoint = Some(self.role);
+        }
+        let given = (io.queue.len() as u64).min(*left);
+        out.extend(io.queue.drain(..given as usize));
+        std::mem::swap(&mut self.freed, &mut io.freed);
+        // What a full volume could not take is forgotten, and so is what was not asked for.
+        io.queue.clear();
+        *left = if turn.is_none() { 0 } else { *left - given };
+        Ok(turn.unwrap_or(if given > 0 { Turn::Requests } else { Turn::End }))
+    }
+}
+
+pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload, Error> {
+    let table = scaled(64 * MIB, CHUNK, target);
+    let least = 64 * CHUNK;
+    if target.logical_bytes < least {
+        return Err(Error::Input(format!(
+            "{name}: the device is too small: expected at least {least} bytes"
+        )));
+    }
+    let (instances, database) = match name {
+        "rocksdb" => (1, 0),
+        "rocksdb-x4" | "f2fs" => (4, 0),
+        "mysql" => (0, scaled(8 << 30, MIB, target)),
+        _ => (1, scaled(4 << 30, MIB, target)),
+    };
+    let mut volume = if name == "f2fs" {
+        Volume::F2fs(F2fs::new(target.logical_bytes))
+    } else {
+        Volume::Ext4(Ext4::new(target.logical_bytes))
+    };
+    let mut io = Io::default();
+    let mut mysql = None;
+    if database > 0 {
+        let stream = Stream::new(target.seed, "workload/mysql");
+        let parent = if instances == 0 { (0, 1) } else { (0, 2) };
+        let sql = MySql::new(database, parent, &mut volume, stream, &mut io);
+        mysql =
+            Some(sql.ok_or_else(|| Error::Input(format!("{name}: the database does not fit the device")))?);
+    }
+    let before = u64::from(mysql.is_some());
+    let speed = |bytes_s: u64| scaled(bytes_s, 1, target);
+    let instance = |n: u64| {
+        let share = (target.logical_bytes - database) / instances;
+        let stream = Stream::new(target.seed, &format!("workload/rocksdb {n}"));
+        RocksDb::new(share, table, speed, (before + n, before + instances), stream)
+    };
+    let rocksdb: Vec<RocksDb> = (0..instances).map(instance).collect();
+    let mut phases = vec![];
+    if !io.queue.is_empty() {
+        let count = io.queue.len() as u64;
+        let source = Listed(std::mem::take(&mut io.queue).into_iter());
+        phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
+    }
+    let left = target.requests.unwrap_or(u64::MAX);
+    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, checkpoint: None }));
+    let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![] };
+    let mut users = vec![];
+    for n in 0..instances as usize {
+        let number = if instances > 1 { format!(" {}", n + 1) } else { String::new() };
+        for (at, kind) in rocksdb::THREADS.into_iter().enumerate() {
+            let name = format!("rocksdb{number} {kind}");
+            users.push(User::closed(name, rocksdb::DEPTH, thread(Role::RocksDb(n, at))));
+        }
+    }
+    if database > 0 {
+        for (kind, depth) in mysql::THREADS {
+            users.push(User::closed(format!("mysql {}", kind.name()), depth, thread(Role::MySql(kind))));
+        }
+    }
+    phases.push(Phase { nominal_bytes_s: speed(100_000_000), ..Phase::of(users) });
+    let mut notes = vec!["ends when the volume is full; the log of writes is on another device".to_owned()];
+    if instances > 0 {
+        notes.push(format!("SSTables of up to {} MiB", table / MIB));
+    }
+    Ok(workload(phases, notes))
+}
+
+/// Requests that are known beforehand.
+struct Listed(std::collections::vec_deque::IntoIter<Request>);
+
+impl Source for Listed {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
+        out.extend(self.0.by_ref().take(max));
+        Ok(())
+    }
+}
