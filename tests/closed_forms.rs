@@ -5,7 +5,7 @@ use nandle_random::Stream;
 use nandle_ssd::buffer::BufferKind;
 use nandle_ssd::nand::CellKind;
 use nandle_ssd::victim::VictimKind;
-use nandle_ssd::{DeviceConfig, Op, Ssd};
+use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
 #[path = "devices/mod.rs"]
@@ -80,6 +80,25 @@ fn multi_page_requests_are_bus_bound_or_die_bound() {
     let mut ssd = new(&array(4, 1));
     assert_eq!(one(&mut ssd, Op::Write, 0, 32), TRANSFER + PROGRAM);
     assert_eq!(one(&mut ssd, Op::Read, 0, 32), TRANSFER + READ);
+}
+
+#[test]
+fn a_channel_serves_in_the_order_of_asking() {
+    let mut ssd = new(&array(1, 4));
+    one(&mut ssd, Op::Write, 0, 32);
+    settle(&mut ssd);
+    let start = ssd.now();
+    for id in 0..4 {
+        let command = Command { id, op: Op::Read, lsn: id * 8, sectors: 8, fua: false, stream: 0, data: &[] };
+        ssd.submit(start + id, &command);
+    }
+    let mut done = vec![];
+    while let Some(next) = ssd.next_event() {
+        ssd.advance(next, &mut done);
+    }
+    // The arrays are done a nanosecond apart, long before the channel is.
+    let expected: Vec<(u64, u64)> = (0..4).map(|id| (id, start + READ + (id + 1) * TRANSFER)).collect();
+    assert_eq!(done.iter().map(|c| (c.id, c.at)).collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -50,7 +50,7 @@ MUTANTS = [
     ("greedy takes the newest of equal blocks",
      "crates/ssd/src/victim/greedy.rs", "from.buckets().next()", "from.buckets().last()", "closed_forms"),
     ("the channel serves the newest first",
-     "crates/nand/src/schedule.rs", "channel.waiting.pop_front()", "channel.waiting.pop_back()", "golden"),
+     "crates/nand/src/schedule.rs", "channel.waiting.pop_front()", "channel.waiting.pop_back()", "closed_forms"),
     ("a die forgets the transfer out",
      "crates/nand/src/schedule.rs", "let duration = self.channel_time(op);\n            self.want_channel",
      "let duration = 0;\n            self.want_channel", "closed_forms"),
