@@ -41,25 +41,35 @@ fn replay(config: &DeviceConfig, how: Replay, requests: Vec<Request>) -> Result<
     outcome(config, how, requests).map(|(trace, ..)| trace)
 }
 
-/// What became of the requests, their latencies, and when the last completed.
-fn outcome(
+/// What `look` makes of a replayer and of the outcome of one phase on a fresh drive.
+fn replayed<T>(
     config: &DeviceConfig,
-    how: Replay,
-    requests: Vec<Request>,
-) -> Result<(Trace, crate::measure::Latency, u64), (Trace, Error)> {
+    phase: Phase,
+    look: impl FnOnce(Replayer<'_>, Result<bool, Error>) -> T,
+) -> T {
     let drive = check(config.clone()).expect("valid");
     let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
     let stop = AtomicBool::new(false);
     let mut quiet = |_: &Progress| {};
     let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
-    match r.run(vec![(Phase::new(how, List(requests)), address)]) {
+    let result = r.run(vec![(phase, address)]);
+    look(r, result)
+}
+
+/// What became of the requests, their latencies, and when the last completed.
+fn outcome(
+    config: &DeviceConfig,
+    how: Replay,
+    requests: Vec<Request>,
+) -> Result<(Trace, crate::measure::Latency, u64), (Trace, Error)> {
+    replayed(config, Phase::new(how, List(requests)), |r, result| match result {
         Ok(_) => {
             let ended = r.meter.ended_ns;
             Ok((r.trace, r.meter.latency[Op::Write as usize].clone(), ended))
         }
         Err(e) => Err((r.trace, e)),
-    }
+    })
 }
 
 #[test]
@@ -168,15 +178,11 @@ fn ranges_in_a_row_of_one_object_are_one_command() {
 
 /// The replayer after users shared a drive, for `ns` at most.
 fn together(config: &DeviceConfig, users: Vec<User>, ns: Option<u64>) -> Result<(Meter, Trace, u64), Error> {
-    let drive = check(config.clone()).expect("valid");
-    let ssd = Ssd::new(&drive.config, 0, 1).expect("valid");
-    let stop = AtomicBool::new(false);
-    let mut quiet = |_: &Progress| {};
-    let mut r = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
-    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
-    r.run(vec![(Phase { stop_after_ns: ns, ..Phase::of(users) }, address)])?;
-    let digest = r.ssd.digest();
-    Ok((r.meter, r.trace, digest))
+    replayed(config, Phase { stop_after_ns: ns, ..Phase::of(users) }, |r, result| {
+        result?;
+        let digest = r.ssd.digest();
+        Ok((r.meter, r.trace, digest))
+    })
 }
 
 fn flush() -> Request {
