@@ -458,14 +458,15 @@ impl<'a> Replayer<'a> {
                 self.trace.submitted += parts - 1;
                 self.in_phase += parts - 1;
                 self.trace.hints_ignored += parts;
-                return self.nothing_to_do(user, at, parts);
+                let op = if request.op == nandle_trace::Op::FlashAlloc { Op::FlashAlloc } else { Op::FlashFree };
+                return self.nothing_to_do(user, op, at, parts);
             }
             nandle_trace::Op::FlashAlloc => Op::FlashAlloc,
             nandle_trace::Op::FlashFree => Op::FlashFree,
         };
         let (lsn, sectors) = address.sectors(request);
         if op == Op::Trim && sectors == 0 {
-            return self.nothing_to_do(user, at, 1);
+            return self.nothing_to_do(user, op, at, 1);
         }
         let mut ranges = Vec::new();
         let mut parts = 1;
@@ -511,9 +512,9 @@ impl<'a> Replayer<'a> {
     }
 
     /// A request that the device need not know of is complete at once.
-    fn nothing_to_do(&mut self, user: u8, at: Time, parts: u64) {
+    fn nothing_to_do(&mut self, user: u8, op: Op, at: Time, parts: u64) {
         self.trace.completed += parts;
-        self.turns.completed(user, at);
+        self.turns.completed(user, op, at);
     }
 
     /// Carries out everything up to and including `to`.
@@ -576,7 +577,7 @@ impl<'a> Replayer<'a> {
             Turns::Each(users) => users.resume(now),
         }
         for (slot, _) in self.slots.iter().zip(&lost).filter(|(_, lost)| **lost) {
-            self.turns.completed(slot.user, now);
+            self.turns.completed(slot.user, slot.op, now);
         }
         let lost = self.slots.len() - self.free.len();
         self.trace.cut_off += lost as u64;
@@ -630,7 +631,7 @@ impl<'a> Replayer<'a> {
             self.free.push(number);
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
-            self.turns.completed(slot.user, completion.at);
+            self.turns.completed(slot.user, slot.op, completion.at);
             if matches!(slot.op, Op::FlashAlloc | Op::FlashFree) {
                 let honoured = completion.status == Status::Ok;
                 self.meter.called(slot.op, honoured, completion.at - slot.arrival, completion.at, &self.ssd);
@@ -681,11 +682,11 @@ impl<'a> Replayer<'a> {
 impl Turns {
     /// A request of `user` has completed at `at`: another one may be issued.
     #[inline]
-    fn completed(&mut self, user: u8, at: Time) {
+    fn completed(&mut self, user: u8, op: Op, at: Time) {
         match self {
             Self::None => {}
             Self::One(turns) => turns.push_back(at),
-            Self::Each(users) => users.completed(user, at),
+            Self::Each(users) => users.completed(user, op, at),
         }
     }
 }

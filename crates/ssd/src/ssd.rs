@@ -509,14 +509,23 @@ impl Ssd {
             if self.flash.array().unit() > 0 || command.op == Op::FlashAlloc {
                 self.requests[slot as usize].data.extend_from_slice(command.data);
             }
-            self.queue.push_back(slot);
+            let place = if command.op == Op::FlashAlloc { self.place_of_call() } else { self.queue.len() };
+            self.queue.insert(place, slot);
             self.claim_room(slot);
-            if self.queue.len() == 1 || self.short > 0 {
+            if place == 0 || self.short > 0 {
                 self.pump();
             }
         }
         self.attend();
         self.flash.nand.settle();
+    }
+
+    /// Where a FlashAlloc command queues up: NVMe gives commands no order, and it need not wait until writes
+    /// before it find room; but trims may be of its own range.
+    #[inline(never)]
+    fn place_of_call(&self) -> usize {
+        let stays = |&slot: &u32| !matches!(self.requests[slot as usize].op, Op::Write | Op::Flush);
+        self.queue.iter().rposition(stays).map_or(0, |last| last + 1)
     }
 
     /// Collects garbage; if that lets the queue go on, carries it on.

@@ -288,6 +288,31 @@ fn one_user_calls_and_its_neighbour_does_not() {
 }
 
 #[test]
+fn a_call_overtakes_writes_but_not_trims() {
+    let sets = ["geometry.sector_bytes=4096".to_owned()];
+    let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
+    let alloc = |object, mib: u64| Request {
+        op: nandle_trace::Op::FlashAlloc,
+        object,
+        ..Request { offset: mib << 20, bytes: 1 << 20, ..write(0, 0) }
+    };
+    // Two files: the second is announced while the first is being written, and its write follows.
+    let list = |last: Vec<Request>| List([vec![write(0, 1), write(0, 2)], last].concat());
+    let took = |last: Vec<Request>| {
+        let company = User::closed("company", 1, List(vec![]));
+        let users = vec![User::closed("user", 8, list(last)), company];
+        let (meter, ..) = together(&drive.config, users, None).expect("a run");
+        (meter.calls.honoured, meter.ended_ns)
+    };
+    let (_, alone) = took(vec![]);
+    assert_eq!(took(vec![alloc(1, 4), write(0, 1024)]), (1, alone), "on another plane, at the same time");
+    // In space that it has trimmed, the call is refused unless the trim is through.
+    let trim = Request { op: nandle_trace::Op::Trim, ..alloc(0, 4) };
+    let (honoured, _) = took(vec![alloc(1, 4), trim, alloc(2, 4)]);
+    assert_eq!(honoured, 2);
+}
+
+#[test]
 fn a_failing_source_ends_the_run_with_its_message() {
     struct Broken;
     impl nandle_trace::Source for Broken {

@@ -34,6 +34,8 @@ struct Member {
     /// What it is about to issue, and since when.
     pending: VecDeque<Request>,
     since: Time,
+    /// Trims under way.
+    trims: u32,
     /// It waits for a flush, or an answer to a call.
     held: bool,
     state: State,
@@ -56,11 +58,6 @@ pub(super) struct Issue {
     pub arrival: Time,
     /// The user makes FlashAlloc calls.
     pub calls: bool,
-}
-
-/// Requests that a program waits for.
-fn is_waited_for(op: Op) -> bool {
-    matches!(op, Op::Flush | Op::FlashAlloc | Op::FlashFree)
 }
 
 impl Users {
@@ -92,6 +89,7 @@ impl Users {
                 turns: vec![begin; iodepth.max(1) as usize].into(),
                 pending: VecDeque::new(),
                 since: begin,
+                trims: 0,
                 held: false,
                 state: State::Asked,
             });
@@ -176,10 +174,15 @@ impl Users {
 
     /// A request of `user` has completed, or was lost, at `at`.
     #[inline]
-    pub fn completed(&mut self, user: u8, at: Time) {
+    pub fn completed(&mut self, user: u8, op: nandle_ssd::Op, at: Time) {
+        use nandle_ssd::Op;
         let member = &mut self.members[usize::from(user)];
         member.turns.push_back(at);
-        member.held = false;
+        match op {
+            Op::Read | Op::Write => {}
+            Op::Trim => member.trims -= 1,
+            Op::Flush | Op::FlashAlloc | Op::FlashFree => member.held = false,
+        }
     }
 
     /// Row of the results that `user` is counted in.
@@ -213,14 +216,21 @@ impl Member {
         if self.held || self.turns.is_empty() {
             return None;
         }
-        let waits = is_waited_for(self.pending.front()?.op);
-        if waits {
-            if self.turns.len() < self.depth {
-                return None; // it has requests under way
+        let op = self.pending.front()?.op;
+        match op {
+            Op::Read | Op::Write => {}
+            Op::Trim => self.trims += 1,
+            // Announced while other writes are under way, but not in space that is still being trimmed.
+            Op::FlashAlloc if self.trims > 0 => return None,
+            Op::FlashAlloc => self.held = true,
+            Op::Flush | Op::FlashFree => {
+                if self.turns.len() < self.depth {
+                    return None; // it has requests under way
+                }
+                // It comes behind the last of them.
+                self.turns.make_contiguous().sort_unstable_by(|a, b| b.cmp(a));
+                self.held = true;
             }
-            // It comes behind the last of them.
-            self.turns.make_contiguous().sort_unstable_by(|a, b| b.cmp(a));
-            self.held = true;
         }
         self.pending.pop_front()
     }

@@ -1,5 +1,6 @@
 //! Data stores on one volume, their threads as users of the drive.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nandle_random::Stream;
@@ -19,8 +20,9 @@ struct Stores {
     rocksdb: Vec<RocksDb>,
     mysql: Option<MySql>,
     left: u64,
-    /// F2FS makes all wait for a checkpoint: who is at one.
-    checkpoint: Option<Role>,
+    /// F2FS has all wait while it writes a checkpoint, and until the drive has answered the call for a new
+    /// segment: who is at that.
+    alone: Option<Role>,
 }
 
 /// Whose thread it is.
@@ -37,6 +39,8 @@ struct Thread {
     role: Role,
     /// What its last step trimmed.
     freed: Vec<(u64, u64)>,
+    /// What it has yet to issue of that step, behind a call for a segment.
+    later: VecDeque<Request>,
 }
 
 impl Source for Thread {
@@ -56,30 +60,40 @@ impl Source for Thread {
 
     fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let Stores { volume, io, rocksdb, mysql, left, checkpoint } = &mut *stores;
+        let Stores { volume, io, rocksdb, mysql, left, alone } = &mut *stores;
         if *left == 0 {
             return Ok(Turn::End);
         }
-        match checkpoint.take_if(|by| *by == self.role) {
-            // Over: the others go on.
-            Some(_) => return Ok(Turn::Requests),
-            None if checkpoint.is_some() => return Ok(Turn::Wait),
-            None => {}
+        let mut turn = Some(Turn::Requests);
+        match alone.take_if(|by| *by == self.role) {
+            // Over, or answered: the others go on.
+            Some(_) => {}
+            None if alone.is_some() => return Ok(Turn::Wait),
+            None => {
+                volume.free(&mut self.freed);
+                turn = match self.role {
+                    Role::RocksDb(n, thread) => rocksdb[n].step(thread, now_ns, volume, io),
+                    Role::MySql(thread) => mysql.as_mut().and_then(|sql| sql.step(thread, volume, io)),
+                };
+                self.later.extend(io.queue.drain(..));
+                std::mem::swap(&mut self.freed, &mut io.freed);
+            }
         }
-        volume.free(&mut self.freed);
-        let turn = match self.role {
-            Role::RocksDb(n, thread) => rocksdb[n].step(thread, now_ns, volume, io),
-            Role::MySql(thread) => mysql.as_mut().and_then(|sql| sql.step(thread, volume, io)),
-        };
-        if matches!(volume, Volume::F2fs(_)) && io.queue.iter().any(|r| r.op == Op::Trim) {
-            *checkpoint = Some(self.role);
+        let mut given = self.later.len();
+        if matches!(volume, Volume::F2fs(_)) && turn.is_some() {
+            let call = self.later.iter().position(|r| r.op == Op::FlashAlloc);
+            if call.is_some() || self.later.iter().any(|r| r.op == Op::Trim) {
+                *alone = Some(self.role);
+            }
+            given = call.map_or(given, |at| at + 1);
         }
-        let given = (io.queue.len() as u64).min(*left);
-        out.extend(io.queue.drain(..given as usize));
-        std::mem::swap(&mut self.freed, &mut io.freed);
-        // What a full volume could not take is forgotten, and so is what was not asked for.
-        io.queue.clear();
+        let given = (given as u64).min(*left);
+        out.extend(self.later.drain(..given as usize));
         *left = if turn.is_none() { 0 } else { *left - given };
+        if *left == 0 {
+            // What a full volume could not take is forgotten, and so is what was not asked for.
+            self.later.clear();
+        }
         Ok(turn.unwrap_or(if given > 0 { Turn::Requests } else { Turn::End }))
     }
 }
@@ -127,8 +141,8 @@ pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Re
         phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
     }
     let left = target.requests.unwrap_or(u64::MAX);
-    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, checkpoint: None }));
-    let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![] };
+    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, alone: None }));
+    let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![], later: VecDeque::new() };
     let mut users = vec![];
     for n in 0..instances as usize {
         let number = if instances > 1 { format!(" {}", n + 1) } else { String::new() };

@@ -66,6 +66,32 @@ fn objects_are_disjoint_and_written_where_they_were_named() {
     }
 }
 
+/// The drive hears of an object before its first write, whoever writes it.
+#[test]
+fn an_object_is_announced_before_it_is_written() {
+    for name in NAMES.into_iter().filter(|name| !name.starts_with("fio")) {
+        let mut written = HashSet::new();
+        let mut calls = 0;
+        for r in requests(name, 512) {
+            let mut blocks = r.offset / 4096..(r.offset + r.bytes) / 4096;
+            match r.op {
+                Op::Write => written.extend(blocks),
+                Op::Trim => {
+                    for block in blocks {
+                        written.remove(&block);
+                    }
+                }
+                Op::FlashAlloc => {
+                    assert!(!blocks.any(|block| written.contains(&block)), "{name}: {r:?} comes too late");
+                    calls += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(calls > 10, "{name}: {calls} calls");
+    }
+}
+
 #[test]
 fn the_stores_fill_the_device_and_trim_what_they_delete() {
     for (name, least) in [("rocksdb-x4", 1.5), ("f2fs", 1.5), ("rocksdb", 1.5)] {
