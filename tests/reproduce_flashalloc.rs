@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nandle_lab::reproduce::flashalloc::{Callers, drive, run};
+use nandle_lab::reproduce::flashalloc::{Callers, Host, drive, run};
 use nandle_ssd::streams::StreamsKind;
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.
@@ -12,12 +12,12 @@ use nandle_ssd::streams::StreamsKind;
 fn random_2_mib_overwrites_need_no_copies() {
     let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc].map(|policy| {
         let config = drive(16, policy).expect("a preset");
-        run("fio-2m-8", &config, 1, Callers::All, false, &AtomicBool::new(false)).expect("it runs")
+        run("fio-2m-8", &config, 1, Host::with(Callers::All), &AtomicBool::new(false)).expect("it runs")
     });
     assert!(vanilla.waf() > 1.8, "{}", vanilla.waf());
     // The files were laid out without objects: their blocks are merged in the first half.
     assert!(ours.waf() < 1.2, "{}", ours.waf());
-    assert!(ours.waf_late() < 1.06, "{}", ours.waf_late());
+    assert!(ours.waf_of_last(0.5) < 1.06, "{}", ours.waf_of_last(0.5));
     assert!(ours.throughput() > 1.4 * vanilla.throughput());
     assert!(ours.calls.refused < ours.calls.honoured / 50, "{:?}", ours.calls);
 }
@@ -27,7 +27,7 @@ fn random_2_mib_overwrites_need_no_copies() {
 fn tenants_part_and_their_bytes_are_the_hosts() {
     let go = |policy, callers| {
         let config = drive(16, policy).expect("a preset");
-        run("rocksdb+mysql", &config, 1, callers, false, &AtomicBool::new(false)).expect("it runs")
+        run("rocksdb+mysql", &config, 1, Host::with(callers), &AtomicBool::new(false)).expect("it runs")
     };
     let vanilla = go(StreamsKind::ByTime, Callers::All);
     let nobody = go(StreamsKind::FlashAlloc, Callers::Nobody);

@@ -458,7 +458,8 @@ impl<'a> Replayer<'a> {
                 self.trace.submitted += parts - 1;
                 self.in_phase += parts - 1;
                 self.trace.hints_ignored += parts;
-                let op = if request.op == nandle_trace::Op::FlashAlloc { Op::FlashAlloc } else { Op::FlashFree };
+                let op =
+                    if request.op == nandle_trace::Op::FlashAlloc { Op::FlashAlloc } else { Op::FlashFree };
                 return self.nothing_to_do(user, op, at, parts);
             }
             nandle_trace::Op::FlashAlloc => Op::FlashAlloc,

@@ -216,7 +216,8 @@ pub struct SchemeConfig {
     /// Small partial pages that leave the buffer together share a physical page (WAFLASH).
     pub compaction: bool,
     /// Which plane a page goes to: a static order over C(hannel) W(ay = chip) D(ie) P(lane), fastest
-    /// first, as "CWDP", or "dynamic" (first idle, else least queued).
+    /// first, as "CWDP"; "dynamic" (first idle, else least queued); or "block-by-block" (a stream fills a
+    /// block, then goes on in the next plane).
     pub striping: String,
     /// Which page type it goes to.
     pub allocation: AllocationKind,
@@ -402,6 +403,10 @@ impl DeviceConfig {
         if allocation.chooses_types() && self.cell.kind == CellKind::Slc {
             let expected = format!("mlc, tlc or qlc for scheme.allocation = {:?}", allocation.name());
             return Err(ConfigError::new("cell.kind", "slc", expected));
+        }
+        if allocation.chooses_types() && self.scheme.striping == "block-by-block" {
+            let expected = format!("an order or dynamic for scheme.allocation = {:?}", allocation.name());
+            return Err(ConfigError::new("scheme.striping", "block-by-block", expected));
         }
         if allocation.chooses_types() && self.cell.program_order == ProgramOrder::Strict {
             let expected = format!("relaxed for scheme.allocation = {:?}", allocation.name());

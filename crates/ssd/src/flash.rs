@@ -20,7 +20,7 @@ use crate::log::MetaLog;
 use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
 use crate::stats::Stats;
 use crate::streams::{StreamCount, Streams};
-use crate::striping::Striping;
+use crate::striping::{Dynamic, Striping};
 
 const NONE: u32 = u32::MAX;
 
@@ -346,23 +346,29 @@ impl Flash {
 
     /// As [`Flash::choose_plane`], where the plane of `lpn` has no room or there is none.
     fn choose_other_plane(&mut self, lpn: u32, role: Role, class: PageClass) -> Option<u32> {
-        let mut busy = match &self.striping {
-            Striping::Static(order) => {
-                let plane = order.plane(lpn);
-                if !self.overflows(plane) {
-                    return None;
-                }
-                let others = 0..self.geometry().planes();
-                return others
-                    .max_by_key(|&p| self.room(p, role, class))
-                    .filter(|&p| self.room(p, role, class) > 0);
+        let planes = self.geometry().planes();
+        if let Striping::Static(order) = &self.striping {
+            let plane = order.plane(lpn);
+            if !self.overflows(plane) {
+                return None;
             }
-            Striping::Dynamic(busy) => busy.clone(),
+            return (0..planes)
+                .max_by_key(|&p| self.room(p, role, class))
+                .filter(|&p| self.room(p, role, class) > 0);
+        }
+        let mut striping = std::mem::replace(&mut self.striping, Striping::idle());
+        let has_room = |plane| self.room(plane, role, class) > 0;
+        let plane = match &mut striping {
+            Striping::Dynamic(Dynamic::LeastBusy(busy)) => busy.choose(planes, |plane| {
+                has_room(plane).then(|| self.nand.load(self.geometry().die_of_plane(plane)))
+            }),
+            Striping::Dynamic(Dynamic::BlockByBlock(by_block)) => {
+                let goes_on = |plane| self.allocation.left(plane, role, self.nand.array()) > 0;
+                by_block.choose(role.number(), planes, goes_on, has_room)
+            }
+            Striping::Static(_) => unreachable!("dealt with"),
         };
-        let plane = busy.choose(self.geometry().planes(), |plane| {
-            (self.room(plane, role, class) > 0).then(|| self.nand.load(self.geometry().die_of_plane(plane)))
-        });
-        self.striping = Striping::Dynamic(busy);
+        self.striping = striping;
         plane
     }
 

@@ -288,7 +288,7 @@ fn one_user_calls_and_its_neighbour_does_not() {
 }
 
 #[test]
-fn a_call_overtakes_writes_but_not_trims() {
+fn a_call_amid_writes_overtakes_them_but_not_trims() {
     let sets = ["geometry.sector_bytes=4096".to_owned()];
     let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
     let alloc = |object, mib: u64| Request {
@@ -298,17 +298,21 @@ fn a_call_overtakes_writes_but_not_trims() {
     };
     // Two files: the second is announced while the first is being written, and its write follows.
     let list = |last: Vec<Request>| List([vec![write(0, 1), write(0, 2)], last].concat());
-    let took = |last: Vec<Request>| {
+    let took = |calls_amid, last: Vec<Request>| {
         let company = User::closed("company", 1, List(vec![]));
-        let users = vec![User::closed("user", 8, list(last)), company];
+        let user = User { calls_amid, ..User::closed("user", 8, list(last)) };
+        let users = vec![user, company];
         let (meter, ..) = together(&drive.config, users, None).expect("a run");
         (meter.calls.honoured, meter.ended_ns)
     };
-    let (_, alone) = took(vec![]);
-    assert_eq!(took(vec![alloc(1, 4), write(0, 1024)]), (1, alone), "on another plane, at the same time");
+    let (_, alone) = took(true, vec![]);
+    let call = || vec![alloc(1, 4), write(0, 1024)];
+    assert_eq!(took(true, call()), (1, alone), "on another plane, at the same time");
+    let (honoured, waited) = took(false, call());
+    assert!(honoured == 1 && waited > alone * 3 / 2, "one after the other: {waited}, {alone}");
     // In space that it has trimmed, the call is refused unless the trim is through.
     let trim = Request { op: nandle_trace::Op::Trim, ..alloc(0, 4) };
-    let (honoured, _) = took(vec![alloc(1, 4), trim, alloc(2, 4)]);
+    let (honoured, _) = took(true, vec![alloc(1, 4), trim, alloc(2, 4)]);
     assert_eq!(honoured, 2);
 }
 

@@ -26,6 +26,7 @@ struct Member {
     source: Box<dyn Source>,
     /// Its FlashAlloc calls are made.
     calls: bool,
+    calls_amid: bool,
     /// Row of the results that it is counted in.
     row: usize,
     depth: usize,
@@ -84,6 +85,7 @@ impl Users {
             members.push(Member {
                 source: user.source,
                 calls: user.calls,
+                calls_amid: user.calls_amid,
                 row,
                 depth: iodepth.max(1) as usize,
                 turns: vec![begin; iodepth.max(1) as usize].into(),
@@ -220,10 +222,10 @@ impl Member {
         match op {
             Op::Read | Op::Write => {}
             Op::Trim => self.trims += 1,
-            // Announced while other writes are under way, but not in space that is still being trimmed.
-            Op::FlashAlloc if self.trims > 0 => return None,
-            Op::FlashAlloc => self.held = true,
-            Op::Flush | Op::FlashFree => {
+            // Not in space that is still being trimmed.
+            Op::FlashAlloc if self.calls_amid && self.trims > 0 => return None,
+            Op::FlashAlloc if self.calls_amid => self.held = true,
+            Op::Flush | Op::FlashAlloc | Op::FlashFree => {
                 if self.turns.len() < self.depth {
                     return None; // it has requests under way
                 }

@@ -47,6 +47,7 @@ use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, ENTRY_BYTES};
 use crate::flash::{Flash, Owner, PLAIN, Page, Reads};
 use crate::fragments::{Fragment, FragmentList, runs};
+use crate::striping::Striping;
 
 crate::catalog! {
     /// How an entry points to the next version.
@@ -171,7 +172,7 @@ impl MultiVersion {
                 &scheme.multi_version,
                 &config.geometry,
                 logical_pages,
-                scheme.striping != "dynamic",
+                Striping::new(&scheme.striping, &config.geometry).is_ok_and(|s| s.is_static()),
             ),
             turn: 0,
         }

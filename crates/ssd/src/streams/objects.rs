@@ -184,9 +184,17 @@ impl Objects {
         Some(number)
     }
 
-    /// Blocks of live instances that are not fully written.
+    /// Blocks with room of objects that are being written. One that has taken as many pages as its ranges
+    /// have is complete, as a rule: the rest of its last block will not be written.
     pub fn unfinished_blocks(&self) -> impl Iterator<Item = Block> + '_ {
-        let homes = self.homes.iter().filter(|home| home.instances > 0);
+        let mut writing = vec![false; self.homes.len()];
+        for i in self.instances.iter().filter(|i| i.born > 0) {
+            let named: u64 = i.ranges.iter().map(|(first, end)| end - first).sum();
+            let written =
+                i.left + named.div_ceil(self.sectors_per_page) <= u64::from(i.blocks) * self.pages_per_block;
+            writing[usize::from(i.home)] |= !written;
+        }
+        let homes = self.homes.iter().zip(writing).filter_map(|(home, writing)| writing.then_some(home));
         homes.flat_map(|home| home.lanes.iter().chain(&home.clean).copied())
     }
 

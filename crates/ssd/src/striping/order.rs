@@ -25,7 +25,7 @@ impl Order {
             return Err(ConfigError::new(
                 "scheme.striping",
                 format!("{name:?}"),
-                "\"dynamic\", or an order of the letters C, W, D and P such as \"CWDP\"",
+                "\"dynamic\", \"block-by-block\", or an order of the letters C, W, D and P such as \"CWDP\"",
             ));
         }
         let planes: Box<[u32]> = (0..g.planes())

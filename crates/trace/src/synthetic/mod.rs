@@ -88,7 +88,8 @@ pub enum Replay {
 ///
 /// Among several, each has a closed loop of its own: as many of *its* requests outstanding as it asks
 /// for. It waits for its flushes and FlashAlloc calls, as a program does: they are issued when all that it
-/// issued before has completed, and it issues nothing before they have. Nobody else waits for them.
+/// issued before has completed (calls of a file system only when its trims have), and it issues nothing
+/// before they have. Nobody else waits for them.
 pub struct User {
     /// What to call it in reports; users of one name are counted together.
     pub name: String,
@@ -98,13 +99,15 @@ pub struct User {
     pub source: Box<dyn Source>,
     /// Whether its FlashAlloc calls are made; without them it does the same in everything else.
     pub calls: bool,
+    /// The calls come in the middle of writing, as a file system's do: they wait for trims alone.
+    pub calls_amid: bool,
 }
 
 impl User {
     /// A user beside others, with up to `iodepth` requests outstanding.
     pub fn closed(name: impl Into<String>, iodepth: u32, source: impl Source + 'static) -> Self {
         let replay = Replay::Closed { iodepth };
-        Self { name: name.into(), replay, source: Box::new(source), calls: true }
+        Self { name: name.into(), replay, source: Box::new(source), calls: true, calls_amid: false }
     }
 }
 

@@ -17,7 +17,7 @@ mod rocksdb;
 mod stores;
 mod volume;
 
-use super::{Entry, Phase, Replay, Target, Workload};
+use super::{Entry, Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source};
 use nandle_random::Stream;
 use stores::stores;
@@ -98,85 +98,92 @@ fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload,
     // Unless told otherwise, four times the files.
     let per_chunk = 1 + CHUNK / LARGEST;
     let requests = target.requests.unwrap_or(4 * threads * chunks * per_chunk);
-    let stream = Stream::new(target.seed, "workload/fio-2m");
-    let fill = Fio {
-        threads: vec![vec![]; 1],
-        chunks: threads * chunks,
-        layout: Some(0),
-        ..Fio::new(stream.clone())
-    };
-    let run = Fio { threads: vec![vec![]; threads as usize], chunks, left: requests, ..Fio::new(stream) };
     let layout = threads * chunks * (CHUNK / LARGEST);
-    // A direct write of 2 MiB is in flight as a whole.
-    let iodepth = (threads * CHUNK / LARGEST) as u32;
+    let fill = Layout { next: 0, end: threads * chunks * CHUNK };
+    let thread = |n: u64| {
+        let stream = Stream::new(target.seed, &format!("workload/fio-2m {n}"));
+        // What does not divide evenly, the first threads do.
+        let left = requests / threads + u64::from(n < requests % threads);
+        let source =
+            Fio { first: n * chunks, chunks, chunk: 0, at: 0, left, stream, thread: (n, threads), turn: 0 };
+        // A direct write of 2 MiB is in flight as a whole.
+        User::closed("fio", (CHUNK / LARGEST) as u32, source)
+    };
     Ok(workload(
         vec![
             Phase::new(Replay::Closed { iodepth: 32 }, fill).counted(layout),
-            Phase::new(Replay::Closed { iodepth }, run).counted(requests),
+            Phase::of((0..threads).map(thread).collect()).counted(requests),
         ],
         vec![format!("{threads} files of {} MiB; offsets drawn with replacement", chunks * CHUNK / MIB)],
     ))
 }
 
-/// Threads that overwrite chunks of their own file, or (`layout`) one that writes all once. They are alike,
-/// and one user: a request of each in turn, as NVMe's round robin takes them from the queues of the cores.
-struct Fio {
-    threads: Vec<Vec<Request>>,
-    chunks: u64,
-    layout: Option<u64>,
-    left: u64,
-    turn: usize,
-    stream: Stream,
-    object: u32,
+/// All files written once, one after the other.
+struct Layout {
+    next: u64,
+    end: u64,
 }
 
-impl Fio {
-    fn new(stream: Stream) -> Self {
-        Self { threads: vec![], chunks: 0, layout: None, left: u64::MAX, turn: 0, stream, object: 0 }
-    }
-
-    fn refill(&mut self, thread: usize) -> bool {
-        let chunk = match &mut self.layout {
-            Some(next) if *next == self.chunks => return false,
-            Some(next) => {
-                *next += 1;
-                *next - 1
+impl Source for Layout {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
+        for _ in 0..max {
+            if self.next == self.end {
+                break;
             }
-            None => thread as u64 * self.chunks + self.stream.below(self.chunks),
-        };
-        self.object += 1;
-        let request = |op, offset, bytes| Request {
-            time_ns: 0,
-            offset,
-            bytes,
-            object: self.object,
-            stream: thread as u16,
-            op,
-            fua: false,
-        };
-        let pieces = (0..CHUNK / LARGEST).rev();
-        self.threads[thread] =
-            pieces.map(|n| request(Op::Write, chunk * CHUNK + n * LARGEST, LARGEST)).collect();
-        if self.layout.is_none() {
-            self.threads[thread].push(request(Op::FlashAlloc, chunk * CHUNK, CHUNK));
+            out.push(Request {
+                time_ns: 0,
+                offset: self.next,
+                bytes: LARGEST,
+                object: 1 + (self.next / CHUNK) as u32,
+                stream: 0,
+                op: Op::Write,
+                fua: false,
+            });
+            self.next += LARGEST;
         }
-        true
+        Ok(())
     }
+}
+
+/// A thread that overwrites chunks of its own file: a call, then the write.
+struct Fio {
+    /// Its file: the first chunk, and how many.
+    first: u64,
+    chunks: u64,
+    /// The chunk being written, and the next request of it: 0 = the call.
+    chunk: u64,
+    at: u64,
+    left: u64,
+    stream: Stream,
+    /// Which thread it is, and of how many.
+    thread: (u64, u64),
+    turn: u64,
 }
 
 impl Source for Fio {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         for _ in 0..self.left.min(max as u64) {
-            let thread = self.turn;
-            if self.threads[thread].is_empty() && !self.refill(thread) {
-                break;
+            if self.at == 0 {
+                self.chunk = self.first + self.stream.below(self.chunks);
+                self.turn += 1;
             }
-            out.extend(self.threads[thread].pop());
+            let (op, from, bytes) = match self.at {
+                0 => (Op::FlashAlloc, 0, CHUNK),
+                n => (Op::Write, (n - 1) * LARGEST, LARGEST),
+            };
+            let (number, threads) = self.thread;
+            out.push(Request {
+                time_ns: 0,
+                offset: self.chunk * CHUNK + from,
+                bytes,
+                // Behind those of the layout, and of no other thread.
+                object: (self.turn * threads + number + 1 + self.chunks * threads) as u32,
+                stream: number as u16,
+                op,
+                fua: false,
+            });
+            self.at = (self.at + 1) % (1 + CHUNK / LARGEST);
             self.left -= 1;
-            // A call is answered before its write begins.
-            if out.last().is_some_and(|r| r.op == Op::Write) {
-                self.turn = (thread + 1) % self.threads.len();
-            }
         }
         Ok(())
     }

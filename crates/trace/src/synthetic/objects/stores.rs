@@ -7,7 +7,7 @@ use nandle_random::Stream;
 
 use super::mysql::{self, MySql};
 use super::rocksdb::{self, RocksDb};
-use super::volume::{Ext4, F2fs, Io, Volume};
+use super::volume::{Ext4, F2fs, Io, LARGEST, Volume};
 use super::{CHUNK, MIB, scaled, workload};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source, Turn};
@@ -112,7 +112,8 @@ pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Re
         "mysql" => (0, scaled(8 << 30, MIB, target)),
         _ => (1, scaled(4 << 30, MIB, target)),
     };
-    let mut volume = if name == "f2fs" {
+    let is_f2fs = name == "f2fs";
+    let mut volume = if is_f2fs {
         Volume::F2fs(F2fs::new(target.logical_bytes))
     } else {
         Volume::Ext4(Ext4::new(target.logical_bytes))
@@ -143,12 +144,14 @@ pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Re
     let left = target.requests.unwrap_or(u64::MAX);
     let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, alone: None }));
     let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![], later: VecDeque::new() };
+    let burst = (scaled(rocksdb::BURST, LARGEST, target) / LARGEST) as u32;
     let mut users = vec![];
     for n in 0..instances as usize {
         let number = if instances > 1 { format!(" {}", n + 1) } else { String::new() };
         for (at, kind) in rocksdb::THREADS.into_iter().enumerate() {
             let name = format!("rocksdb{number} {kind}");
-            users.push(User::closed(name, rocksdb::DEPTH, thread(Role::RocksDb(n, at))));
+            let user = User::closed(name, burst, thread(Role::RocksDb(n, at)));
+            users.push(User { calls_amid: is_f2fs, ..user });
         }
     }
     if database > 0 {
