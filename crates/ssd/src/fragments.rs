@@ -146,8 +146,13 @@ impl Fragments {
     }
 
     /// The sectors of `lpn` that are stored.
+    #[inline]
     pub fn mask(&self, lpn: u32, array: &Array) -> u64 {
-        self.get(lpn, array).iter().fold(0, |mask, f| mask | f.mask)
+        match self.words[lpn as usize] {
+            0 => 0,
+            word if word & LIST == 0 => home_mask(array, Ppn(word - 1), lpn, self.sectors_per_page),
+            word => self.lists[(word & !LIST) as usize].iter().fold(0, |mask, f| mask | f.mask),
+        }
     }
 
     /// `lpn` is now stored by `ppn` alone, at home, in exactly the sectors that its out-of-band area names.
