@@ -25,7 +25,7 @@ impl Feed {
         self.at == self.batch.len()
     }
 
-    /// The next request of the batch. It stays there: a copy of it would cost more than anything else here.
+    /// The next request of the batch. It stays there: what a copy costs is the wait to read it back.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<&Request> {
         let request = self.batch.get(self.at)?;
