@@ -141,7 +141,7 @@ impl Fragments {
             let mask = home_mask(array, ppn, lpn, self.sectors_per_page);
             SmallVec::from_slice(&[Fragment { mask, ppn, shift: 0 }])
         } else {
-            self.lists[(word & !LIST) as usize].clone()
+            SmallVec::from_slice(&self.lists[(word & !LIST) as usize])
         }
     }
 

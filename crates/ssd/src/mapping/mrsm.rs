@@ -316,8 +316,8 @@ impl Flash {
         let sectors = self.spp / self.regions().sub_pages;
         let lead = &write.parts[slots[0].part];
         let home = slots.iter().all(|slot| slot.part == slots[0].part);
-        let mut after: SmallVec<[OpId; 4]> =
-            slots.iter().filter_map(|slot| write.parts[slot.part].load).collect();
+        let mut after: SmallVec<[OpId; 4]> = SmallVec::new();
+        slots.iter().filter_map(|slot| write.parts[slot.part].load).for_each(|load| after.push(load));
         let mut reads = Reads::new();
         // Page, sectors of the write, sectors kept, distance from home.
         let mut pieces: SmallVec<[(usize, u64, u64, i32); 4]> = SmallVec::new();
@@ -351,8 +351,7 @@ impl Flash {
         let (ppn, op) = self.append(&Page { plane, role, class, kind, extents, cause, owner }, &after);
         self.set_beside(ppn);
         if !reads.is_empty() {
-            let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            self.mark_rmw(op, reads);
+            self.mark_rmw(op, reads.iter().map(|&(_, read)| read));
         }
         for &(n, mask, keep, shift) in &pieces {
             let part = &write.parts[n];
