@@ -1,13 +1,17 @@
-//! Requests per second of the drive alone, on the common workloads.
+//! Requests per second of the drive alone, on the common workloads, and of one of them replayed and measured
+//! as `nandle run` does it.
 //!
 //! `cargo bench --bench simulate` times them with criterion; `cargo bench --bench simulate -- --once
 //! common 200000` carries one out and prints its digest, for instruction counts
 //! (`benches/instructions.py`).
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use nandle_lab::config::Wanted;
+use nandle_lab::replay::{Progress, Replayer, Watch};
+use nandle_lab::workload::Asked;
 use nandle_random::Stream;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
@@ -19,12 +23,16 @@ struct Workload {
     requests: u64,
 }
 
-const WORKLOADS: [Workload; 4] = [
+const WORKLOADS: [Workload; 5] = [
     Workload { name: "common", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20", device: "gc20", gap: 200_000, requests: 2_000_000 },
     Workload { name: "gc10", device: "gc10", gap: 200_000, requests: 2_000_000 },
     Workload { name: "sequential-4k", device: "common", gap: 20_000, requests: 1_000_000 },
+    Workload { name: REPLAYED, device: "common", gap: 20_000, requests: 1_000_000 },
 ];
+
+/// `common` through the replayer.
+const REPLAYED: &str = "common-replayed";
 
 fn device(workload: &Workload) -> DeviceConfig {
     let wanted = Wanted { device: workload.device, ..Wanted::default() };
@@ -37,8 +45,23 @@ fn device(workload: &Workload) -> DeviceConfig {
 
 const LOOK_AHEAD: u64 = 4;
 
-/// Replays the workload and returns the drive's digest.
+/// The named workload through the replayer; the drive's digest.
+fn replay(name: &str, requests: u64) -> u64 {
+    let drive = Wanted { device: name, ..Wanted::default() }.load().expect("a preset");
+    let asked = Asked { workload: name.into(), requests: Some(requests), seed: 1, ..Asked::default() };
+    let prepared = asked.prepare(&drive).expect("a workload");
+    let ssd = Ssd::new(&drive.config, 0, 1).expect("a valid device");
+    let (stop, mut quiet) = (AtomicBool::new(false), |_: &Progress| {});
+    let mut replayer = Replayer::new(ssd, Watch { stop: &stop, progress: &mut quiet });
+    replayer.run(prepared.phases).expect("nothing is lost");
+    replayer.ssd.digest()
+}
+
+/// Carries the workload out and returns the drive's digest.
 fn run(workload: &Workload, requests: u64) -> u64 {
+    if workload.name == REPLAYED {
+        return replay(workload.device, requests);
+    }
     let mut ssd = Ssd::new(&device(workload), 0, 1).expect("a valid device");
     let mut draw = Stream::new(1, workload.name);
     let pages = u64::from(ssd.layout().logical_pages);
@@ -75,8 +98,10 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|a| a == "--once") {
         let name = arguments.get(at + 1).map_or("", String::as_str);
-        let workload =
-            WORKLOADS.iter().find(|w| w.name == name).expect("common, gc20, gc10 or sequential-4k");
+        let workload = WORKLOADS
+            .iter()
+            .find(|w| w.name == name)
+            .expect("common, gc20, gc10, sequential-4k or common-replayed");
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));
         return;

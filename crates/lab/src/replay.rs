@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use cuts::PowerCuts;
-use feed::Feed;
+use feed::{Feed, scaled};
 use nandle_ssd::nand::Time;
 use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
@@ -225,9 +225,10 @@ impl<'a> Replayer<'a> {
         let result = if phase.users.len() == 1 {
             let user = phase.users.remove(0);
             self.objects = self.knows_objects() && user.calls;
-            let mut feed = Feed::new(user.source);
+            let time_scale = if let Replay::Open { time_scale } = user.replay { time_scale } else { 1.0 };
+            let mut feed = Feed::new(user.source, time_scale);
             match user.replay {
-                Replay::Open { time_scale } => self.open(&mut feed, address, begin, end, time_scale),
+                Replay::Open { .. } => self.open(&mut feed, address, begin, end),
                 Replay::Closed { iodepth } => self.closed(&mut feed, address, begin, end, iodepth.max(1)),
                 Replay::Think { time_scale } => self.think(&mut feed, address, begin, end, time_scale),
             }
@@ -255,8 +256,11 @@ impl<'a> Replayer<'a> {
     }
 
     /// The next request, unless there is none or the run was stopped.
-    #[inline]
-    fn next(&mut self, feed: &mut Feed, address: &Address) -> Result<Option<Request>, Error> {
+    #[inline(always)]
+    fn next<'f>(&mut self, feed: &'f mut Feed, address: &Address) -> Result<Option<&'f Request>, Error> {
+        if feed.is_empty() && !self.refill(feed)? {
+            return Ok(None);
+        }
         if let Some(soon) = feed.ahead(2 * LOOK_AHEAD) {
             self.ssd.prefetch_map(address.near(soon));
         }
@@ -266,26 +270,28 @@ impl<'a> Replayer<'a> {
         if let Some(next) = feed.ahead(LOOK_AHEAD / 2) {
             self.ssd.prefetch_pages(address.near(next));
         }
-        let mut request = feed.pop();
-        if request.is_none() {
-            self.report();
-            if self.watch.stop.load(Ordering::Relaxed) {
-                self.stopped = true;
-                return Ok(None);
-            }
-            feed.refill()?;
-            request = feed.pop();
+        if feed.ahead(0).is_some_and(|next| next.op == nandle_trace::Op::FlashAlloc) {
+            return self.take_object(feed);
         }
-        if let Some(first) = request.filter(|r| r.op == nandle_trace::Op::FlashAlloc) {
-            self.take_ranges(&first, feed)?;
-        }
-        Ok(request)
+        Ok(feed.pop())
     }
 
-    /// Takes the other ranges of the object that `first` begins.
+    /// Reads on; false if the run was stopped. Says meanwhile how far it has come.
     #[cold]
-    fn take_ranges(&mut self, first: &Request, feed: &mut Feed) -> Result<(), Error> {
+    fn refill(&mut self, feed: &mut Feed) -> Result<bool, Error> {
+        self.report();
+        self.stopped = self.watch.stop.load(Ordering::Relaxed);
+        if !self.stopped {
+            feed.refill()?;
+        }
+        Ok(!self.stopped)
+    }
+
+    /// Takes the first range of an object, and the others into `ranges`.
+    #[cold]
+    fn take_object<'f>(&mut self, feed: &'f mut Feed) -> Result<Option<&'f Request>, Error> {
         self.ranges.clear();
+        let Some(first) = feed.pop().copied() else { return Ok(None) };
         if first.stream != 0 && first.object != 0 {
             self.classes.insert(first.object, first.stream);
         }
@@ -295,7 +301,7 @@ impl<'a> Replayer<'a> {
         {
             self.ranges.push(range);
         }
-        Ok(())
+        Ok(Some(feed.put_aside(first)))
     }
 
     fn report(&mut self) {
@@ -309,16 +315,9 @@ impl<'a> Replayer<'a> {
         (self.watch.progress)(&progress);
     }
 
-    fn open(
-        &mut self,
-        feed: &mut Feed,
-        address: &mut Address,
-        begin: Time,
-        end: Time,
-        scale: f64,
-    ) -> Result<(), Error> {
+    fn open(&mut self, feed: &mut Feed, address: &mut Address, begin: Time, end: Time) -> Result<(), Error> {
         while let Some(request) = self.next(feed, address)? {
-            let arrival = begin.saturating_add(scaled(request.time_ns, scale));
+            let arrival = begin.saturating_add(request.time_ns);
             if arrival >= end {
                 break;
             }
@@ -326,7 +325,7 @@ impl<'a> Replayer<'a> {
             while !self.ssd.accepts() {
                 self.step()?;
             }
-            self.submit(&request, address, arrival);
+            self.submit(request, address, arrival);
             self.cut_behind()?;
         }
         Ok(())
@@ -351,7 +350,7 @@ impl<'a> Replayer<'a> {
                     return Ok(());
                 }
                 let Some(request) = self.next(feed, address)? else { return Ok(()) };
-                self.submit(&request, address, turn);
+                self.submit(request, address, turn);
                 self.cut_behind()?;
             }
             if self.ssd.outstanding() > 0 {
@@ -417,7 +416,8 @@ impl<'a> Replayer<'a> {
         self.last_completion = begin;
         let mut before = 0;
         while let Some(request) = self.next(feed, address)? {
-            let gap = scaled(request.time_ns.saturating_sub(before), scale);
+            let gap = request.time_ns.saturating_sub(before);
+            let gap = if scale == 1.0 { gap } else { scaled(gap, scale) };
             before = request.time_ns;
             let arrival = self.last_completion.saturating_add(gap);
             if arrival >= end {
@@ -425,7 +425,7 @@ impl<'a> Replayer<'a> {
             }
             self.advance(arrival)?;
             self.last_completion = arrival;
-            self.submit(&request, address, arrival);
+            self.submit(request, address, arrival);
             self.cut_behind()?;
             while self.ssd.outstanding() > 0 {
                 self.step()?;
@@ -519,7 +519,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Carries out everything up to and including `to`.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, to: Time) -> Result<(), Error> {
         while let Some(at) = self.cuts.as_ref().and_then(|cuts| cuts.due(to)) {
             self.cut_at(at)?;
@@ -544,7 +544,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Cuts the power some events behind the request just submitted, if it is the one.
-    #[inline]
+    #[inline(always)]
     fn cut_behind(&mut self) -> Result<(), Error> {
         if self.cuts.is_some() { self.cut_behind_request() } else { Ok(()) }
     }
@@ -628,7 +628,7 @@ impl<'a> Replayer<'a> {
         }
         for completion in &done {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
-            let slot = self.slots[number as usize];
+            let slot = &self.slots[number as usize];
             self.free.push(number);
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
@@ -650,6 +650,7 @@ impl<'a> Replayer<'a> {
                 self.meter.refused(completion.at);
             }
             if self.oracle.is_some() || self.io.is_some() {
+                let slot = *slot;
                 self.note(completion, &slot)?;
             }
         }
@@ -698,11 +699,6 @@ fn put_range(data: &mut Vec<u8>, (lsn, sectors): (u64, u64)) {
     // What does not fit the field is no range of any device: the drive refuses it.
     data.extend(u32::try_from(sectors).unwrap_or(0).to_le_bytes());
     data.extend(lsn.to_le_bytes());
-}
-
-#[inline]
-fn scaled(ns: u64, scale: f64) -> u64 {
-    if scale == 1.0 { ns } else { (ns as f64 * scale) as u64 }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::blocks::Blocks;
 use crate::checkpoint::Checkpoint;
 use crate::config::{DeviceConfig, Layout};
 use crate::faults::Troubles;
-use crate::fragments::{Fragment, Fragments, runs};
+use crate::fragments::{Fragment, FragmentList, Fragments, runs};
 use crate::gc::Job;
 use crate::log::MetaLog;
 use crate::map_cache::{MapCache, on_demand::OnDemand, table::Table};
@@ -664,8 +664,7 @@ impl Flash {
     /// As [`Flash::attach`], for a fragment whose entry lies elsewhere than that of its logical page.
     pub(crate) fn attach_beside(&mut self, lpn: u32, fragment: Fragment, op: OpId) {
         let old = self.fragments.get(lpn, self.nand.array());
-        let mut list = smallvec::smallvec![fragment];
-        self.shrink(lpn, &old, fragment.mask, Some(op), &mut list);
+        self.shrink(lpn, &old, fragment.mask, Some(op), smallvec::smallvec![fragment]);
     }
 
     /// The sectors `mask` of `lpn` are no longer stored.
@@ -675,19 +674,19 @@ impl Flash {
             for f in old.iter().filter(|f| f.mask & mask != 0) {
                 self.blocks.mark_trimmed(self.geometry().block_of(f.ppn));
             }
-            self.shrink(lpn, &old, mask, None, &mut SmallVec::new());
+            self.shrink(lpn, &old, mask, None, FragmentList::new());
             self.map_changed(lpn);
         }
     }
 
     /// Takes `mask` away from the fragments `old`; what is left follows `list`, which becomes the map of `lpn`.
-    fn shrink(
+    pub(crate) fn shrink(
         &mut self,
         lpn: u32,
         old: &[Fragment],
         mask: u64,
         by: Option<OpId>,
-        list: &mut SmallVec<[Fragment; 2]>,
+        mut list: FragmentList,
     ) {
         let mut touched: SmallVec<[Ppn; 4]> = SmallVec::new();
         for f in old {
@@ -703,13 +702,9 @@ impl Flash {
                 list.push(Fragment { mask: f.mask & !mask, ..*f });
             }
         }
-        let kept: SmallVec<[Ppn; 4]> = list.iter().map(|f| f.ppn).collect();
-        self.fragments.set(lpn, std::mem::take(list), self.nand.array());
-        for ppn in touched {
-            if !kept.contains(&ppn) {
-                self.lost(ppn);
-            }
-        }
+        touched.retain(|ppn| list.iter().all(|f| f.ppn != *ppn));
+        self.fragments.set(lpn, list, self.nand.array());
+        touched.into_iter().for_each(|ppn| self.lost(ppn));
         self.settle_extra(lpn);
     }
 
@@ -843,7 +838,7 @@ fn first_page(extents: Extents<'_>, spp: u32) -> u32 {
 }
 
 /// The shortest form of a page's extents.
-fn compact(extents: &[Extent], spp: u32) -> Extents<'_> {
+pub(crate) fn compact(extents: &[Extent], spp: u32) -> Extents<'_> {
     match extents {
         [e] if e.lsn % u64::from(spp) == u64::from(e.at) => {
             Extents::Home { lpn: (e.lsn / u64::from(spp)) as u32, start: e.at, len: e.sectors }

@@ -141,13 +141,18 @@ impl Fragments {
             let mask = home_mask(array, ppn, lpn, self.sectors_per_page);
             SmallVec::from_slice(&[Fragment { mask, ppn, shift: 0 }])
         } else {
-            self.lists[(word & !LIST) as usize].clone()
+            SmallVec::from_slice(&self.lists[(word & !LIST) as usize])
         }
     }
 
     /// The sectors of `lpn` that are stored.
+    #[inline]
     pub fn mask(&self, lpn: u32, array: &Array) -> u64 {
-        self.get(lpn, array).iter().fold(0, |mask, f| mask | f.mask)
+        match self.words[lpn as usize] {
+            0 => 0,
+            word if word & LIST == 0 => home_mask(array, Ppn(word - 1), lpn, self.sectors_per_page),
+            word => self.lists[(word & !LIST) as usize].iter().fold(0, |mask, f| mask | f.mask),
+        }
     }
 
     /// `lpn` is now stored by `ppn` alone, at home, in exactly the sectors that its out-of-band area names.

@@ -22,15 +22,15 @@
 //!   sub-pages of several pages of its victim into one.
 //! - After a power cut a region is by sub-page if any of its pages is scattered.
 
-use nandle_nand::{Cause, Extent, Extents, OpId, PageUse, Ppn};
+use nandle_nand::{Cause, Extent, OpId, PageUse, Ppn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Part, Write, page};
 use crate::allocation::{PageClass, Role};
 use crate::config::{DeviceConfig, Layout};
-use crate::flash::{Flash, Owner, Page, Reads};
+use crate::flash::{Flash, Owner, Page, Reads, compact};
 use crate::fragments::{Fragment, Fragments, run_mask, runs};
 use crate::map_cache::{MapCache, table::Table};
 
@@ -232,7 +232,7 @@ impl Flash {
     /// The region sees a write; the sub-pages to be written by themselves, or 0 for the page way.
     fn observe(&mut self, part: &Part<'_>, alone: bool) -> u32 {
         let full = part.mask == self.full;
-        let updates = !full && self.stored(part.lpn, !part.mask) != 0;
+        let others = if full { 0 } else { self.stored(part.lpn, !part.mask) };
         let spp = self.spp;
         let regions = self.regions_mut();
         let (number, switch_after, size) =
@@ -240,7 +240,7 @@ impl Flash {
         let region = &mut regions.regions[number];
         region.full = if full { region.full + 1 } else { 0 };
         if !region.by_sub_page {
-            region.partial += u32::from(updates);
+            region.partial += u32::from(others != 0);
             if region.partial >= switch_after {
                 self.switch_region(number, true);
                 self.stats.mrsm.split_regions += 1;
@@ -269,7 +269,7 @@ impl Flash {
         let behind = (0..regions.sub_pages)
             .filter(|sub| touched >> sub & 1 == 0)
             .fold(0, |mask, sub| mask | run_mask(sub * sectors, sectors));
-        if alone && self.stored(part.lpn, behind) == 0 {
+        if alone && others & behind == 0 {
             return 0;
         }
         let plane = match &self.striping {
@@ -316,8 +316,8 @@ impl Flash {
         let sectors = self.spp / self.regions().sub_pages;
         let lead = &write.parts[slots[0].part];
         let home = slots.iter().all(|slot| slot.part == slots[0].part);
-        let mut after: SmallVec<[OpId; 4]> =
-            slots.iter().filter_map(|slot| write.parts[slot.part].load).collect();
+        let mut after: SmallVec<[OpId; 4]> = SmallVec::new();
+        slots.iter().filter_map(|slot| write.parts[slot.part].load).for_each(|load| after.push(load));
         let mut reads = Reads::new();
         // Page, sectors of the write, sectors kept, distance from home.
         let mut pieces: SmallVec<[(usize, u64, u64, i32); 4]> = SmallVec::new();
@@ -337,23 +337,21 @@ impl Flash {
         let mut extents: SmallVec<[Extent; 4]> = SmallVec::new();
         for &(n, mask, keep, shift) in &pieces {
             let base = u64::from(write.parts[n].lpn) * u64::from(self.spp);
-            extents.extend(runs(mask | keep).map(|(start, len)| Extent {
-                lsn: base + u64::from(start),
-                sectors: len as u8,
-                at: (start as i32 + shift) as u8,
-            }));
+            for (start, len) in runs(mask | keep) {
+                let at = (start as i32 + shift) as u8;
+                extents.push(Extent { lsn: base + u64::from(start), sectors: len as u8, at });
+            }
         }
         let (role, class) =
             (self.host_role(lead.lpn, write.stream), PageClass { full: false, alone: write.alone });
         let plane = self.choose_plane(lead.lpn, role, class).expect("room was checked");
         let release = slots.iter().filter(|slot| slot.last).map(|slot| write.parts[slot.part].release).sum();
         let owner = Owner { request: write.request, release };
-        let (kind, cause, extents) = (PageUse::Data, Cause::Host, Extents::List(&extents));
+        let (kind, cause, extents) = (PageUse::Data, Cause::Host, compact(&extents, self.spp));
         let (ppn, op) = self.append(&Page { plane, role, class, kind, extents, cause, owner }, &after);
         self.set_beside(ppn);
         if !reads.is_empty() {
-            let reads: SmallVec<[OpId; 4]> = reads.iter().map(|&(_, op)| op).collect();
-            self.mark_rmw(op, reads);
+            self.mark_rmw(op, reads.iter().map(|&(_, read)| read));
         }
         for &(n, mask, keep, shift) in &pieces {
             let part = &write.parts[n];
@@ -371,10 +369,11 @@ impl Flash {
 
     /// Attaches sectors, joining them with what the same page holds of `lpn` at the same distance.
     fn attach_piece(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32, op: OpId) {
-        let list = self.fragments.get(lpn, self.nand.array());
-        let same = list.iter().find(|f| f.ppn == ppn && i32::from(f.shift) == shift);
+        let old = self.fragments.get(lpn, self.nand.array());
+        let same = old.iter().find(|f| f.ppn == ppn && i32::from(f.shift) == shift);
         let mask = mask | same.map_or(0, |f| f.mask);
-        self.attach_beside(lpn, Fragment { mask, ppn, shift: shift as i8 }, op);
+        let list = smallvec![Fragment { mask, ppn, shift: shift as i8 }];
+        self.shrink(lpn, &old, mask, Some(op), list);
     }
 
     fn plane_of_page(&self, ppn: Ppn) -> usize {
@@ -462,15 +461,14 @@ impl Flash {
         let base = |lpn: u32| u64::from(lpn) * u64::from(spp);
         let mut extents: SmallVec<[Extent; 16]> = SmallVec::new();
         for (at, &(lpn, sub, mask, _)) in moved.iter().enumerate() {
-            extents.extend(runs(mask).map(|(start, len)| Extent {
-                lsn: base(lpn) + u64::from(start),
-                sectors: len as u8,
-                at: (start + at as u32 * sectors - sub * sectors) as u8,
-            }));
+            for (start, len) in runs(mask) {
+                let at = (start + at as u32 * sectors - sub * sectors) as u8;
+                extents.push(Extent { lsn: base(lpn) + u64::from(start), sectors: len as u8, at });
+            }
         }
         let class = PageClass { full: false, alone: true };
         let (kind, cause, owner) = (PageUse::Data, Cause::Gc, Owner::default());
-        let extents = Extents::List(&extents);
+        let extents = compact(&extents, spp);
         let (to, op) = self.append(&Page { plane, role, class, kind, extents, cause, owner }, &after);
         self.set_beside(to);
         for (at, &(lpn, sub, mask, _)) in moved.iter().enumerate() {
