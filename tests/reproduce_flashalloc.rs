@@ -19,9 +19,7 @@ fn random_2_mib_overwrites_need_no_copies() {
     assert!(ours.waf() < 1.2, "{}", ours.waf());
     assert!(ours.waf_of_last(0.5) < 1.06, "{}", ours.waf_of_last(0.5));
     assert!(ours.throughput() > 1.4 * vanilla.throughput());
-    // One in 56 draws is the chunk that the thread has just written, whose object still waits in the buffer.
-    let refused = ours.calls.refused as f64 / ours.calls.honoured as f64;
-    assert!((0.5..2.0).contains(&(refused * 56.0)), "{:?}", ours.calls);
+    assert!(ours.calls.refused < ours.calls.honoured / 50, "{:?}", ours.calls);
 }
 
 /// Fig 4d: tenants go at speeds of their own, and who does not call is as on the vanilla drive.

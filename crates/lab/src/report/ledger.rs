@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::page::{Csv, Page};
-use super::svg::{self, Bar, escape, figure};
+use super::svg::{self, Axis, Bar, escape, figure};
 
 /// Claims of a paper and what became of them. Fields that a writer adds are ignored, so that any list
 /// of claims with these can be shown.
@@ -18,6 +18,8 @@ pub struct Ledger {
     pub claims: Vec<Entry>,
     /// Tables of the runs behind them.
     pub tables: Vec<Table>,
+    /// What changes while they run.
+    pub curves: Vec<Curves>,
     /// What a reader has to know.
     pub notes: Vec<String>,
 }
@@ -56,6 +58,33 @@ pub struct Table {
     pub rows: Vec<Vec<serde_json::Value>>,
     /// Its numbers are costs relative to one run of their column, which has 1: shown as a heat map.
     pub ratios: bool,
+}
+
+/// A chart of several runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Curves {
+    /// What it shows.
+    pub title: String,
+    /// What its axes are.
+    pub x: String,
+    /// See `x`.
+    pub y: String,
+    /// Name and points of each run.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// A line a run.
+fn chart(page: &mut Page, curves: &Curves) {
+    let mut csv = Csv::new(["run", curves.x.as_str(), curves.y.as_str()]);
+    for (name, points) in &curves.series {
+        points.iter().for_each(|(x, y)| csv.row([name.clone(), x.to_string(), y.to_string()]));
+    }
+    let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+    let points: Vec<_> = curves.series.iter().map(|(_, points)| points.clone()).collect();
+    let (x, y) = (Axis::linear(&curves.x, figure), Axis::linear(&curves.y, figure));
+    let html = svg::legend(&names) + &svg::lines(&curves.title, &points, &x, &y);
+    page.card(&curves.title, "", &html, &csv);
 }
 
 fn words(verdict: &str) -> (&'static str, &'static str) {
@@ -199,6 +228,10 @@ pub fn render(ledger: &Ledger) -> String {
         &svg::bars("ours as a multiple of the paper's", &bars, Some(1.0)),
         &csv,
     );
+    if !ledger.curves.is_empty() {
+        page.heading("Over time");
+    }
+    ledger.curves.iter().for_each(|curves| chart(&mut page, curves));
     for table in &ledger.tables {
         if table.ratios {
             heat(&mut page, table);
@@ -237,6 +270,9 @@ mod tests {
                 { "title": "heat", "columns": ["scheme", "w<1>"], "ratios": true,
                   "rows": [["a+b", 0.25], ["a", 1.0], ["<c>", 1.5], ["d", null]] },
             ],
+            "curves": [
+                { "title": "WAF of <w>", "x": "seconds", "y": "WAF", "series": [["a", [[0.0, 1.0], [2.0, 3.0]]], ["b<", [[1.0, 2.0]]]] },
+            ],
             "notes": ["quick"],
         }))
         .expect("plain data");
@@ -249,6 +285,9 @@ mod tests {
             "4.50x",
             "A &lt;paper&gt;",
             "quick",
+            "WAF of &lt;w&gt;",
+            "b&lt;",
+            "run,seconds,WAF%0Aa,0,1%0Aa,2,3%0A",
             "<td>a+<wbr>b</td><td class=\"less\" style=\"--depth: 60%\">0.25</td>",
             "<b class=\"own\">1.00</b>",
             "<td>&lt;c&gt;</td><td class=\"more\" style=\"--depth: 34%\">1.50</td>",

@@ -14,7 +14,7 @@ use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, User, named};
 use nandle_trace::{Request, Source, Turn};
 
-use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
+use super::{Bench, Cell, Claim, Curves, Report, Rule, Table, preset};
 use crate::Error;
 use crate::address::Address;
 use crate::measure::{Calls, Latency, Served, Waits};
@@ -89,8 +89,8 @@ pub struct Outcome {
     pub policy: StreamsKind,
     /// Nanoseconds that the phase took.
     pub ns: u64,
-    /// Bytes that the host wrote, and that were programmed, in intervals of it.
-    pub written: Vec<(u64, u64)>,
+    /// What was written, in intervals of it.
+    pub written: Vec<Interval>,
     /// What each user was served; none where there is only one.
     pub users: Vec<Served>,
     /// Writes and reads of all.
@@ -109,15 +109,38 @@ pub struct Outcome {
     pub programs: [u64; 6],
 }
 
-fn waf(of: &[(u64, u64)]) -> f64 {
-    let (host, media) = of.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-    media as f64 / host as f64
+/// What was written in an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
+    /// Nanoseconds from the beginning of the phase to its own.
+    pub from_ns: u64,
+    /// Its nanoseconds.
+    pub ns: u64,
+    /// Bytes that the host wrote.
+    pub host: u64,
+    /// Bytes that were programmed.
+    pub media: u64,
+}
+
+/// Points of a curve, at most.
+const POINTS: usize = 40;
+
+fn waf(of: &[Interval]) -> f64 {
+    let sum = |f: fn(&Interval) -> u64| of.iter().map(f).sum::<u64>();
+    sum(|i| i.media) as f64 / sum(|i| i.host) as f64
+}
+
+/// Bytes a second that the host wrote in intervals that follow each other.
+fn rate(of: &[Interval]) -> f64 {
+    let end = of.last().map_or(0, |i| i.from_ns + i.ns);
+    let begin = of.first().map_or(0, |i| i.from_ns);
+    of.iter().map(|i| i.host).sum::<u64>() as f64 * 1e9 / (end - begin) as f64
 }
 
 impl Outcome {
     /// Bytes that the host wrote.
     pub fn bytes(&self) -> u64 {
-        self.written.iter().map(|part| part.0).sum()
+        self.written.iter().map(|part| part.host).sum()
     }
     /// Write amplification of the phase.
     pub fn waf(&self) -> f64 {
@@ -128,10 +151,18 @@ impl Outcome {
     pub fn waf_of_last(&self, share: f64) -> f64 {
         let (mut sum, before) = (0, (self.bytes() as f64 * (1.0 - share)) as u64);
         let first = self.written.iter().take_while(|part| {
-            sum += part.0;
+            sum += part.host;
             sum <= before
         });
         waf(&self.written[first.count()..])
+    }
+    /// A figure of each of `n` parts of the time, and the seconds at which they end. The last interval may
+    /// be cut short, and is left out.
+    fn over_time(&self, n: usize, figure: fn(&[Interval]) -> f64) -> Vec<(f64, f64)> {
+        let whole = &self.written[..self.written.len().saturating_sub(1)];
+        let parts = whole.chunks(whole.len().div_ceil(n).max(1));
+        let end = |part: &[Interval]| part.last().map_or(0, |i| i.from_ns + i.ns) as f64 / 1e9;
+        parts.map(|part| (end(part), figure(part))).filter(|(_, y)| y.is_finite()).collect()
     }
     /// Bytes a second that the host wrote.
     pub fn throughput(&self) -> f64 {
@@ -227,10 +258,14 @@ pub fn run(
     }
     let (ssd, meter) = (replayer.ssd, replayer.meter);
     let page = u64::from(config.geometry.page_bytes);
-    let part = |row: &crate::measure::Row| {
-        (row.bytes[Op::Write as usize], row.flash.programs.iter().sum::<u64>() * page)
+    let part = |row: &crate::measure::Row| Interval {
+        from_ns: meter.rows.start_ns(row).saturating_sub(meter.begun_ns),
+        ns: meter.rows.interval_ns(),
+        host: row.bytes[Op::Write as usize],
+        media: row.flash.programs.iter().sum::<u64>() * page,
     };
     let rows = meter.rows.rows().iter().filter(|row| row.phase as usize == last);
+    let written = rows.map(part).collect();
     let mut programs = [0; 6];
     for (cause, types) in ssd.counters().programs.iter().enumerate() {
         programs[cause] = types.iter().sum();
@@ -240,7 +275,7 @@ pub fn run(
         workload,
         policy: config.scheme.streams,
         ns: meter.ended_ns - meter.begun_ns,
-        written: rows.map(part).collect(),
+        written,
         users: meter.users,
         writes,
         reads,
@@ -307,6 +342,11 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         claims(&outcomes, note, &mut report.claims);
         report.tables.push(table(&format!("Workloads under each stream policy{note}"), &outcomes));
         report.tables.push(users_table(&format!("Users{note}"), &outcomes));
+        report.tables.push(tenths(
+            &format!("WAF and throughput of the moment, by tenths of the time{note}"),
+            &outcomes,
+        ));
+        report.curves.extend(curves(note, &outcomes));
     }
     if bench.wants(&["flashalloc-multitenant"]) {
         neighbours(bench, scale, report)?;
@@ -567,6 +607,45 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
         table.rows.push(row);
     }
     table
+}
+
+/// WAF and throughput of the moment in each tenth of the time (Figs 4 and 5).
+fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
+    let mut columns = vec!["workload".to_owned(), "policy".into(), "what".into()];
+    columns.extend((1..=10).map(|n| format!("{}%", n * 10)));
+    let mut table = Table::new(title, &[]);
+    table.columns = columns;
+    for o in outcomes {
+        for (what, figure, unit) in [("WAF", waf as fn(&[Interval]) -> f64, 1.0), ("MB/s", rate, 1e6)] {
+            let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into(), what.into()];
+            row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::from(y / unit)));
+            row.resize(13, Cell::Number(None));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// The same as charts: a workload's policies in one.
+fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
+    let mut charts = vec![];
+    let mut workloads: Vec<&str> = outcomes.iter().map(|o| o.workload).collect();
+    workloads.dedup();
+    for workload in workloads {
+        for (what, figure, unit) in [("WAF", waf as fn(&[Interval]) -> f64, 1.0), ("MB/s", rate, 1e6)] {
+            let own = outcomes.iter().filter(|o| o.workload == workload);
+            let scaled = |o: &Outcome| {
+                o.over_time(POINTS, figure).into_iter().map(|(x, y)| (x, y / unit)).collect::<Vec<_>>()
+            };
+            charts.push(Curves {
+                title: format!("{workload}{note}: {what} of the moment"),
+                x: "simulated seconds".into(),
+                y: what.into(),
+                series: own.map(|o| (o.policy.name().to_owned(), scaled(o))).collect(),
+            });
+        }
+    }
+    charts
 }
 
 /// One user of a run a row; threads of one kind of several instances together.

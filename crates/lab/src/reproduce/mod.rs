@@ -17,7 +17,7 @@ pub mod traces;
 pub mod waflash;
 
 pub use claim::{Claim, Rule, Verdict};
-pub use report::{Cell, Report, Table};
+pub use report::{Cell, Curves, Report, Table};
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -26,8 +26,24 @@ pub struct Report {
     pub claims: Vec<Claim>,
     /// The runs behind them.
     pub tables: Vec<Table>,
+    /// What changes while they run.
+    #[serde(default)]
+    pub curves: Vec<Curves>,
     /// What a reader has to know.
     pub notes: Vec<String>,
+}
+
+/// A chart of several runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// What it shows.
+    pub title: String,
+    /// What its axes are, with units.
+    pub x: String,
+    /// See `x`.
+    pub y: String,
+    /// Name and points of each run.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// Figures of several runs.
@@ -129,6 +145,7 @@ impl Report {
             seed: options.seed,
             claims: Vec::new(),
             tables: Vec::new(),
+            curves: Vec::new(),
             notes: Vec::new(),
         }
     }
