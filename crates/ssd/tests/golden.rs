@@ -1,13 +1,13 @@
 //! Goal: a change of behaviour is never an accident, and a run is the same on every machine.
-//! Method: the digest of a fixed run of each small device is kept in `tests/golden.txt`; this test
-//! runs with and without debug assertions. `GOLDEN=write cargo test --test golden` renews the file,
+//! Method: the digest of a fixed run of each small device is kept in `golden.txt` beside it; this test
+//! runs with and without debug assertions. `GOLDEN=write cargo test -p nandle-ssd --test golden` renews it,
 //! and the commit that does so says why.
 
 use nandle_random::Stream;
 use nandle_ssd::{Command, Op, Ssd};
 
 #[allow(dead_code)]
-#[path = "devices/mod.rs"]
+#[path = "../../../tests/devices/mod.rs"]
 mod devices;
 
 fn digest(config: &nandle_ssd::DeviceConfig) -> u64 {
@@ -46,6 +46,6 @@ fn digests_do_not_change() {
     if std::env::var_os("GOLDEN").is_some_and(|v| v == "write") {
         std::fs::write(path, &now).expect("the file can be written");
     }
-    let kept = std::fs::read_to_string(path).expect("tests/golden.txt is in the repository");
+    let kept = std::fs::read_to_string(path).expect("golden.txt is in the repository");
     assert_eq!(kept, now, "behaviour has changed");
 }
