@@ -11,13 +11,8 @@ use nandle_trace::synthetic::Target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let target = Target {
-        logical_bytes: 1 << 24,
-        page_bytes: 4096,
-        sector_bytes: 512,
-        seed: 1,
-        requests: None,
-    };
+    let target =
+        Target { logical_bytes: 1 << 24, page_bytes: 4096, sector_bytes: 512, seed: 1, requests: None };
     let Ok(workload) = fio::workload(text, Path::new("fuzz.fio"), &target) else { return };
     for mut phase in workload.phases {
         let mut requests = Vec::new();

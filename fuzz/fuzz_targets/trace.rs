@@ -16,7 +16,8 @@ fuzz_target!(|data: &[u8]| {
             sort_window: 8,
             ..Options::default()
         };
-        let Ok(mut trace) = open_reader("fuzz", Box::new(std::io::Cursor::new(data.to_vec())), &options) else {
+        let Ok(mut trace) = open_reader("fuzz", Box::new(std::io::Cursor::new(data.to_vec())), &options)
+        else {
             continue;
         };
         let (mut requests, mut last, mut total) = (Vec::new(), 0, 0);

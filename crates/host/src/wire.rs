@@ -336,8 +336,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Appends the PDUs for `message` to `to`.
-    pub fn encode(&mut self, message: Out, to: &mut Vec<u8>) {
+    /// The PDUs for `message` in three pieces, of which the second is data as they were given: nothing
+    /// has to be copied.
+    pub fn encode(&mut self, message: Out) -> [Vec<u8>; 3] {
+        let mut pieces = <[Vec<u8>; 3]>::default();
+        let to = &mut pieces[0];
         match message {
             Out::Initialised(digests, alignment) => {
                 let mut bytes = [0; 128];
@@ -360,7 +363,7 @@ impl Encoder {
                 put(&mut body, 8, &bytes.to_le_bytes());
                 build(to, pdu::R2T, 0, &body, &[], self.digests, self.alignment);
             }
-            Out::Done(done) => self.done(&done, to),
+            Out::Done(done) => return self.done(done),
             Out::Terminate(fatal, field, offender) => {
                 let mut body = [0; 16];
                 put(&mut body, 0, &(fatal as u16).to_le_bytes());
@@ -372,9 +375,11 @@ impl Encoder {
                 to.extend(bytes);
             }
         }
+        pieces
     }
 
-    fn done(&mut self, done: &Done, to: &mut Vec<u8>) {
+    fn done(&mut self, done: Done) -> [Vec<u8>; 3] {
+        let [mut head, mut tail] = <[Vec<u8>; 2]>::default();
         // Every completion stands for an entry that was taken from the submission queue.
         self.head = if self.entries > 0 { (self.head + 1) % self.entries } else { 0 };
         if !done.data.is_empty() {
@@ -384,19 +389,23 @@ impl Encoder {
             // A response tells SQHD and a result: without one both must be of no use.
             let silent = !self.flow_control && self.entries > 0 && done.result == 0;
             let flags = if silent { flag::LAST | flag::SUCCESS } else { flag::LAST };
-            build(to, pdu::C2H_DATA, flags, &body, &done.data, self.digests, self.alignment);
+            header_of(&mut head, pdu::C2H_DATA, flags, &body, done.data.len(), self.digests, self.alignment);
+            if self.digests.data {
+                tail.extend(crc32c::crc32c(&done.data).to_le_bytes());
+            }
             if silent {
-                return;
+                return [head, done.data, tail];
             }
         }
         let mut cqe = [0; 16];
         put(&mut cqe, 0, &done.result.to_le_bytes());
-        let head = if self.flow_control { self.head } else { 0xffff };
-        put(&mut cqe, 8, &head.to_le_bytes());
+        let taken = if self.flow_control { self.head } else { 0xffff };
+        put(&mut cqe, 8, &taken.to_le_bytes());
         put(&mut cqe, 10, &self.queue.to_le_bytes());
         put(&mut cqe, 12, &done.cid.to_le_bytes());
         put(&mut cqe, 14, &(done.status.0 << 1).to_le_bytes());
-        build(to, pdu::RESPONSE, 0, &cqe, &[], self.digests, self.alignment);
+        build(&mut tail, pdu::RESPONSE, 0, &cqe, &[], self.digests, self.alignment);
+        [head, done.data, tail]
     }
 }
 
@@ -410,32 +419,47 @@ pub fn build(
     digests: Digests,
     alignment: usize,
 ) {
+    header_of(to, kind, flags, body, data.len(), digests, alignment);
+    if !data.is_empty() {
+        to.extend(data);
+        if digests.data {
+            to.extend(crc32c::crc32c(data).to_le_bytes());
+        }
+    }
+}
+
+/// Appends what comes before so many bytes of data: header of 8 bytes and `body`, digest, padding.
+fn header_of(
+    to: &mut Vec<u8>,
+    kind: u8,
+    flags: u8,
+    body: &[u8],
+    data: usize,
+    digests: Digests,
+    alignment: usize,
+) {
     let header = HEAD + body.len();
     let mut offset = header + if digests.header { 4 } else { 0 };
     let mut flags = flags | if digests.header { flag::HEADER_DIGEST } else { 0 };
     let mut length = offset;
-    if !data.is_empty() {
+    if data > 0 {
         offset = offset.next_multiple_of(alignment.max(4));
-        length = offset + data.len();
+        length = offset + data;
         if digests.data {
             flags |= flag::DATA_DIGEST;
             length += 4;
         }
     }
     let start = to.len();
-    to.extend([kind, flags, header as u8, if data.is_empty() { 0 } else { offset as u8 }]);
+    to.extend([kind, flags, header as u8, if data == 0 { 0 } else { offset as u8 }]);
     to.extend((length as u32).to_le_bytes());
     to.extend(body);
     if digests.header {
         let sum = crc32c::crc32c(&to[start..]);
         to.extend(sum.to_le_bytes());
     }
-    if !data.is_empty() {
+    if data > 0 {
         to.resize(start + offset, 0);
-        to.extend(data);
-        if digests.data {
-            to.extend(crc32c::crc32c(data).to_le_bytes());
-        }
     }
 }
 

@@ -317,7 +317,7 @@ mod tests {
         let (mine, mut theirs) = UnixStream::pair().expect("a pair");
         let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
         let pending = Pending::new(&outbox, 0);
-        let reply = Box::new(move |outcome: Outcome| pending.answer(vec![1], outcome.expect("zeros")));
+        let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
         let io = Io::Read { offset: 0, bytes: 7 };
         device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
         std::thread::scope(|scope| {

@@ -79,28 +79,9 @@ impl Pending {
     }
 
     /// Its answer. It is sent by the next [`flush`] of this thread.
-    pub fn answer(mut self, head: Vec<u8>, data: Vec<u8>) {
+    pub fn answer<const N: usize>(mut self, pieces: [Vec<u8>; N]) {
         self.answered = true;
-        let mut state = lock(&self.outbox.state);
-        if state.broken {
-            drop(state);
-            self.outbox.gate.leave(1, self.room);
-            return;
-        }
-        state.answers += 1;
-        state.room += self.room;
-        for piece in [head, data] {
-            match state.pieces.back_mut() {
-                _ if piece.is_empty() => {}
-                Some(last) if last.len() + piece.len() <= SMALL => last.extend(piece),
-                _ => state.pieces.push_back(piece),
-            }
-        }
-        if state.blocked {
-            self.outbox.wake.notify_one();
-        } else if !std::mem::replace(&mut state.listed, true) {
-            DIRTY.with_borrow_mut(|dirty| dirty.push(self.outbox.clone()));
-        }
+        self.outbox.put(pieces, 1, self.room);
     }
 }
 
@@ -124,6 +105,35 @@ impl Outbox {
             state: Mutex::default(),
             wake: Condvar::new(),
         }))
+    }
+
+    /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
+    pub fn say<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N]) {
+        self.put(pieces, 0, 0);
+    }
+
+    /// `answers` requests, which took `room`, are over with it.
+    fn put<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N], answers: u32, room: u64) {
+        let mut state = lock(&self.state);
+        if state.broken {
+            drop(state);
+            self.gate.leave(answers, room);
+            return;
+        }
+        state.answers += answers;
+        state.room += room;
+        for piece in pieces {
+            match state.pieces.back_mut() {
+                _ if piece.is_empty() => {}
+                Some(last) if last.len() + piece.len() <= SMALL => last.extend(piece),
+                _ => state.pieces.push_back(piece),
+            }
+        }
+        if state.blocked {
+            self.wake.notify_one();
+        } else if !std::mem::replace(&mut state.listed, true) {
+            DIRTY.with_borrow_mut(|dirty| dirty.push(self.clone()));
+        }
     }
 
     fn emptied(&self, state: &mut State) {
@@ -233,7 +243,7 @@ mod tests {
         // Far more than a socket takes by itself, in pieces small and large.
         let pieces: Vec<Vec<u8>> = (0..600_usize).map(|n| vec![n as u8; n * 97 % 60_000]).collect();
         for piece in &pieces {
-            Pending::new(&outbox, 0).answer(vec![0xaa], piece.clone());
+            Pending::new(&outbox, 0).answer([vec![0xaa], piece.clone()]);
             flush();
         }
         // One is forgotten: its room is given back.
@@ -257,7 +267,7 @@ mod tests {
         let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
         drop(theirs);
         for _ in 0..5000 {
-            Pending::new(&outbox, 1 << 20).answer(vec![1], vec![2; 1000]);
+            Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]]);
             flush();
         }
         outbox.end();

@@ -84,7 +84,7 @@ fn converse(stream: &Stream, shared: &Shared) -> io::Result<()> {
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;
-        Pending::new(&outbox, 0).answer(greeting, vec![]);
+        Pending::new(&outbox, 0).answer([greeting]);
         let result = listen(stream, &mut session, shared, &outbox);
         outbox.end();
         result
@@ -118,13 +118,13 @@ fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<
         }
         for action in session.take(bytes) {
             match action {
-                Action::Send(head) => Pending::new(outbox, 0).answer(head, vec![]),
+                Action::Send(head) => Pending::new(outbox, 0).answer([head]),
                 Action::Close => return Ok(()),
                 Action::Status { ticket, offset, bytes, most } => {
                     let (pending, shape) = (Pending::new(outbox, 0), shared.device.shape());
                     shared.device.inspect(move |ssd| {
                         let extents = plan::stored(ssd, &shape, offset, bytes, most);
-                        pending.answer(ticket.extents(&extents), vec![]);
+                        pending.answer([ticket.extents(&extents)]);
                     });
                 }
                 Action::Submit(ticket, io) => {
@@ -136,7 +136,7 @@ fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<
                     let pending = Pending::new(outbox, room);
                     shared.device.submit_corked(io, move |outcome| {
                         let (head, data) = ticket.answer(outcome);
-                        pending.answer(head, data);
+                        pending.answer([head, data]);
                     });
                 }
             }

@@ -1,9 +1,9 @@
-//! Sockets: a thread that accepts, and two threads for each connection.
+//! Sockets: a thread that accepts, and two threads for each connection, one that reads and one for what its
+//! socket does not take at once.
 
-use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
+use std::io::{self, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use super::logs::critical_warning;
 use super::session::{Action, Session, Ticket};
 use super::subsystem::{Culprit, Event, Model, Subsystem};
 use super::wire::{Done, Encoder, Out, PORT, Status};
-use crate::gate::{Gate, lock};
+use crate::gate::lock;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
+use crate::outbox::{self, Outbox, Pending};
 use crate::{Device, Error, Fault, Io, Outcome};
 
 /// Connections at a time; further ones are turned away.
@@ -23,8 +24,8 @@ pub const MOST_CLIENTS: usize = 128;
 const NEGOTIATION: Duration = Duration::from_secs(20);
 /// How often the drive's health is looked after.
 const HEALTH: Duration = Duration::from_secs(1);
-/// Answers are sent together up to this many bytes.
-const BATCH: usize = 256 << 10;
+/// PDUs that may be taken while answers are held back for others that are there to be read.
+const MOST_CORKED: u32 = 32;
 
 /// What is noted of a connection.
 #[derive(Default)]
@@ -32,7 +33,7 @@ struct Note {
     /// The controller whose it is.
     controller: Option<u16>,
     /// Of an admin queue: what is sent to the host unasked.
-    to_host: Option<Sender<Outgoing>>,
+    to_host: Option<Arc<ToHost>>,
 }
 
 /// Ends asynchronous event requests.
@@ -40,10 +41,11 @@ fn deliver(clients: &Clients<Note>, ended: Vec<(u16, Done)>) {
     for (controller, done) in ended {
         clients.each(|note| {
             if let (true, Some(to_host)) = (note.controller == Some(controller), &note.to_host) {
-                let _ = to_host.send(Outgoing { out: Out::Done(done.clone()), room: None });
+                to_host.say(Out::Done(done.clone()));
             }
         });
     }
+    outbox::flush();
 }
 
 struct Shared {
@@ -155,10 +157,24 @@ fn watch(shared: &Shared, clients: &Clients<Note>) {
     }
 }
 
-/// What is sent to a host, and how much room it gives back.
-struct Outgoing {
-    out: Out,
-    room: Option<u64>,
+/// What is on its way to a host. Completions say how far the submission queue was read: they have to be encoded in the
+/// order in which they are sent.
+struct ToHost {
+    encoder: Mutex<Encoder>,
+    outbox: Arc<Outbox>,
+}
+
+impl ToHost {
+    fn answer(&self, pending: Pending, out: Out) {
+        let mut encoder = lock(&self.encoder);
+        pending.answer(encoder.encode(out));
+    }
+
+    /// What no request that is under way waits for.
+    fn say(&self, out: Out) {
+        let mut encoder = lock(&self.encoder);
+        self.outbox.say(encoder.encode(out));
+    }
 }
 
 /// A connection.
@@ -172,30 +188,34 @@ struct Connection<'a> {
 impl Connection<'_> {
     /// From its first byte to its last.
     fn converse(&self, session: &mut Session) -> io::Result<()> {
-        let (to_host, outgoing) = channel();
-        let gate = Arc::new(Gate::default());
+        let to_host = Arc::new(ToHost { encoder: Mutex::default(), outbox: Outbox::new(self.stream)? });
         std::thread::scope(|scope| {
-            let (room, stream) = (&gate, self.stream);
-            let writer = scope.spawn(move || write(stream, &outgoing, room));
-            let result = self.listen(session, &to_host, &gate);
-            // The writer ends when the last answer under way has been sent.
-            drop(to_host);
+            let writer = std::thread::Builder::new().name("nvme writer".into());
+            writer.spawn_scoped(scope, || to_host.outbox.write())?;
+            let result = self.listen(session, &to_host);
             self.clients.note(self.slot, |note| note.to_host = None);
-            let written = writer.join().unwrap_or(Ok(()));
-            result.and(written)
+            to_host.outbox.end();
+            result
         })
     }
 
-    fn listen(&self, session: &mut Session, to_host: &Sender<Outgoing>, gate: &Arc<Gate>) -> io::Result<()> {
+    fn listen(&self, session: &mut Session, to_host: &Arc<ToHost>) -> io::Result<()> {
         let Self { stream, shared, .. } = *self;
         let mut reader = BufReader::with_capacity(64 << 10, stream);
         let mut patience = Some(NEGOTIATION);
         stream.read_timeout(patience)?;
         let mut bytes = Vec::new();
+        let mut corked = 0;
         loop {
             let wanted = session.want();
             if wanted == 0 {
                 return Ok(());
+            }
+            // Before this thread waits, or has held answers back for long.
+            corked += 1;
+            if reader.buffer().len() < wanted || corked > MOST_CORKED {
+                outbox::flush();
+                corked = 0;
             }
             // Grown as the bytes come: a length alone takes no memory.
             bytes.clear();
@@ -221,12 +241,9 @@ impl Connection<'_> {
             for action in actions {
                 match action {
                     Action::Close => return Ok(()),
-                    Action::Send(out) => {
-                        gate.enter(0);
-                        let _ = to_host.send(Outgoing { out, room: Some(0) });
-                    }
+                    Action::Send(out) => to_host.answer(Pending::new(&to_host.outbox, 0), out),
                     Action::Look(cid, look) => {
-                        gate.enter(0);
+                        let pending = Pending::new(&to_host.outbox, 0);
                         let (to_host, all) = (to_host.clone(), shared.clone());
                         let culprit = session.queue().map(|(_, queue)| Culprit::at(queue, cid));
                         shared.device.inspect(move |ssd| {
@@ -238,10 +255,10 @@ impl Connection<'_> {
                                     lock(&all.subsystem).failed(&culprit.unwrap_or_default(), status);
                                 }
                             }
-                            let _ = to_host.send(Outgoing { out: Out::Done(done), room: Some(0) });
+                            to_host.answer(pending, Out::Done(done));
                         });
                     }
-                    Action::Submit(ticket, ios) => submit(ticket, ios, shared, to_host, gate),
+                    Action::Submit(ticket, ios) => submit(ticket, ios, shared, to_host),
                 }
             }
         }
@@ -269,14 +286,13 @@ fn keep_alive(session: &Session, subsystem: &Subsystem) -> Option<Duration> {
     }
 }
 
-fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<Outgoing>, gate: &Gate) {
+fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHost>) {
     let room = ios.iter().map(|io| match io {
         Io::Read { bytes, .. } => u64::from(*bytes),
         Io::Write { data, .. } => data.len() as u64,
         _ => 0,
     });
-    let room = room.sum();
-    gate.enter(room);
+    let pending = Pending::new(&to_host.outbox, room.sum());
     let (to_host, all) = (to_host.clone(), shared.clone());
     let answer = move |outcome: Outcome| {
         if outcome == Err(Fault::Image) {
@@ -287,8 +303,7 @@ fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<O
         if done.status != Status::OK {
             lock(&all.subsystem).failed(&culprit, done.status);
         }
-        // A host that has gone needs no answer.
-        let _ = to_host.send(Outgoing { out: Out::Done(done), room: Some(room) });
+        to_host.answer(pending, Out::Done(done));
     };
     // The last of several requests to end answers for all, with the first failure.
     let left = ios.len();
@@ -298,7 +313,7 @@ fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<O
     let all = Arc::new(Mutex::new((left, Ok(vec![]), Some(answer))));
     for io in ios {
         let all = all.clone();
-        shared.device.submit(io, move |outcome| {
+        shared.device.submit_corked(io, move |outcome| {
             let mut all = lock(&all);
             all.0 -= 1;
             if all.1.is_ok() {
@@ -310,43 +325,6 @@ fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Sender<O
                 answer(std::mem::replace(&mut all.1, Ok(vec![])));
             }
         });
-    }
-}
-
-/// Sends what comes, until nothing more can come. After a failure it only makes room.
-fn write(mut stream: &Stream, outgoing: &Receiver<Outgoing>, gate: &Gate) -> io::Result<()> {
-    let mut encoder = Encoder::default();
-    let mut bytes = Vec::with_capacity(BATCH);
-    let mut result = Ok(());
-    let mut send = |bytes: &mut Vec<u8>, result: &mut io::Result<()>| {
-        if result.is_ok() && !bytes.is_empty() {
-            *result = stream.write_all(bytes);
-            if result.is_err() {
-                stream.shut(Shutdown::Both);
-            }
-        }
-        bytes.clear();
-    };
-    loop {
-        let next = match outgoing.try_recv() {
-            Ok(next) => Some(next),
-            Err(TryRecvError::Disconnected) => None,
-            Err(TryRecvError::Empty) => {
-                send(&mut bytes, &mut result);
-                outgoing.recv().ok()
-            }
-        };
-        let Some(Outgoing { out, room }) = next else {
-            send(&mut bytes, &mut result);
-            return result;
-        };
-        encoder.encode(out, &mut bytes);
-        if let Some(room) = room {
-            gate.leave(1, room);
-        }
-        if bytes.len() >= BATCH {
-            send(&mut bytes, &mut result);
-        }
     }
 }
 
