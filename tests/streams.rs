@@ -697,6 +697,51 @@ fn objects_are_recognised_without_a_call() {
 }
 
 #[test]
+fn a_page_at_a_border_is_no_aligned_object_until_the_next_one_follows() {
+    let mut config = objects_device();
+    config.streams.auto_align = 12 * 4096;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    for lsn in [0, 120, 240, 120, 0, 6, 7] {
+        run(&mut ssd, Op::Write, lsn, 1, &[]);
+    }
+    assert!(ssd.flash().flashalloc_instances().is_empty());
+    run(&mut ssd, Op::Write, 121, 1, &[]);
+    run(&mut ssd, Op::Write, 360, 3, &[]);
+    let ranges: Vec<_> = ssd.flash().flashalloc_instances().into_iter().flat_map(|i| i.ranges).collect();
+    assert_eq!(ranges, [(121, 11), (360, 12)]);
+    settle(&mut ssd);
+}
+
+/// Nobody promised that a guessed object dies as a whole: where it does not, it costs no more than a guess.
+#[test]
+fn objects_that_were_guessed_are_collected_like_anything_else() {
+    let copies = |align: u64, live: u32| {
+        let mut config = objects_device();
+        (config.streams.auto_align, config.streams.auto_live) = (align, live);
+        let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+        let sectors = ssd.layout().logical_sectors;
+        let mut draw = Stream::new(3, "pages of files");
+        for lsn in (0..sectors - sectors % 12).step_by(4) {
+            run(&mut ssd, Op::Write, lsn, 4, &[]);
+        }
+        let mut last = std::collections::VecDeque::from([u64::MAX; 64]);
+        for _ in 0..8 * sectors {
+            let lsn = draw.below(sectors);
+            if lsn == 0 || !last.contains(&(lsn - 1)) {
+                run(&mut ssd, Op::Write, lsn, 1, &[]);
+                last.pop_front();
+                last.push_back(lsn);
+            }
+        }
+        settle(&mut ssd);
+        assert_eq!(ssd.stats().dedicated_demoted, 0);
+        programs(&ssd) as f64 / (9 * sectors) as f64
+    };
+    let (vanilla, guessed) = (copies(0, 64), copies(12 * 4096, 64));
+    assert!(guessed < 1.05 * vanilla, "{guessed} {vanilla}");
+}
+
+#[test]
 fn streams_keep_apart_what_collection_mixes_or_not() {
     // Two streams of equal rate, one of them overwritten in turn: only isolation keeps them apart.
     for (streams, isolation, apart) in [

@@ -43,6 +43,8 @@ struct Info {
     place: u32,
     /// The object that the block is dedicated to; [`NONE`] = a normal block.
     object: u32,
+    /// That object has ended, and the block is collected like a normal one.
+    loose: bool,
     state: State,
     /// Pages of it were trimmed since the metadata log was last written.
     trimmed: bool,
@@ -100,6 +102,7 @@ impl Blocks {
             younger: NONE,
             place: NONE,
             object: NONE,
+            loose: false,
             state: State::Bad,
             trimmed: false,
             listed: false,
@@ -162,7 +165,7 @@ impl Blocks {
         }
         info.state = State::Free;
         info.trimmed = false;
-        info.object = NONE;
+        (info.object, info.loose) = (NONE, false);
         let key = if self.by_wear { u64::from(erases) } else { self.freed };
         self.freed += 1;
         self.planes[plane].free.insert((key, block));
@@ -197,6 +200,18 @@ impl Blocks {
         let object = self.info[block.0 as usize].object;
         (object != NONE).then_some(object as u16)
     }
+    /// The object of an open block has ended, and nobody promised that its pages die together: the block
+    /// stays the object's, but collection takes it for a normal one.
+    pub(crate) fn loosen(&mut self, block: Block) {
+        debug_assert_ne!(self.state(block), State::Closed);
+        self.info[block.0 as usize].loose = true;
+    }
+    /// Whether collection keeps `block` apart from normal ones.
+    #[inline]
+    pub(crate) fn is_apart(&self, block: Block) -> bool {
+        let info = &self.info[block.0 as usize];
+        info.object != NONE && !info.loose
+    }
     /// Returns a dedicated block that was never written.
     pub(crate) fn give_back(&mut self, block: Block, erases: u32) {
         debug_assert_eq!(self.state(block), State::Open);
@@ -215,8 +230,7 @@ impl Blocks {
     #[inline]
     fn shelf(&self, block: Block) -> usize {
         let plane = self.geometry.plane_of(block) as usize;
-        let apart = self.info[block.0 as usize].object != NONE;
-        plane + usize::from(apart) * self.geometry.planes() as usize
+        plane + usize::from(self.is_apart(block)) * self.geometry.planes() as usize
     }
 
     /// No page of `block` is left to write.
@@ -499,7 +513,7 @@ impl Blocks {
     pub fn candidates(&self, plane: u32) -> Candidates<'_> {
         Candidates { blocks: self, plane: &self.planes[plane as usize] }
     }
-    /// The closed blocks of `plane` that are dedicated to objects.
+    /// The closed blocks of `plane` that are kept apart for objects.
     pub fn dedicated(&self, plane: u32) -> Candidates<'_> {
         Candidates { blocks: self, plane: &self.planes[(self.geometry.planes() + plane) as usize] }
     }
@@ -539,7 +553,7 @@ impl Blocks {
     fn check_shelf(&self, from: &Candidates<'_>, of_objects: bool) {
         let plane = from.plane;
         assert_eq!(from.by_age().count(), plane.closed.len());
-        assert!(plane.closed.iter().all(|&block| self.object(block).is_some() == of_objects));
+        assert!(plane.closed.iter().all(|&block| self.is_apart(block) == of_objects));
         let mut in_buckets = 0;
         for valid in 0..=self.geometry.pages_per_block {
             let mut block = plane.heads[valid as usize];

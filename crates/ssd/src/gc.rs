@@ -260,9 +260,11 @@ impl Flash {
         let bucket = (valid * 20 / self.geometry().pages_per_block) as usize;
         self.stats.gc_invocations += 1;
         self.stats.victim_valid[bucket] += 1;
-        if self.blocks.object(block).is_some() {
+        if self.blocks.is_apart(block) {
             self.stats.victim_valid_dedicated[bucket] += 1;
             self.stats.dedicated_demoted += u64::from(home.is_none());
+        }
+        if self.blocks.object(block).is_some() {
             self.blocks.forget_emptied(block);
         }
         self.blocks.condemn(block);

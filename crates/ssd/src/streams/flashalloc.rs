@@ -33,7 +33,11 @@
 //! Beyond the paper, each off by default: blocks taken when first written (`on_demand`, footnote 1),
 //! tiny objects of one stream id in one block (`share_tiny`, footnote 2), and objects that nobody
 //! announced: aligned ranges (`auto_align`) and sequential runs (`auto_run`). Those are only made
-//! of blocks that are clean already, and the oldest ends when there are more than `auto_live`.
+//! of blocks that are clean already, and the oldest ends when there are more than `auto_live`. An aligned
+//! range that begins with a write of one page at most, which may be a random one, is an object from the next
+//! write on, if that goes on where the first ended. Nobody promised that the pages of such an object die
+//! together: when it has ended, collection takes its blocks for normal ones (until a power-on, which
+//! does not tell them from the others).
 
 use nandle_nand::{Block, Geometry, Ppn};
 use smallvec::SmallVec;
@@ -46,7 +50,7 @@ use crate::flash::Flash;
 use crate::log::{ObjectRecord, Record};
 use crate::striping::Striping;
 
-/// Sequential runs watched at a time.
+/// Sequential writes watched at a time.
 const RUNS: usize = 64;
 
 /// Why a call was not carried out.
@@ -90,7 +94,7 @@ pub struct FlashAlloc {
     turn: u32,
     /// Planes, channel by channel.
     planes: Vec<u32>,
-    /// Ends of sequential runs: (next sector, length so far), the most recent last.
+    /// Ends of sequential writes: (next sector, length so far), the most recent last.
     runs: Vec<(u64, u64)>,
 }
 
@@ -339,7 +343,11 @@ impl Flash {
             .streams
             .flashalloc()
             .map_or_else(SmallVec::new, |f| f.objects.home(home).blocks.iter().copied().collect());
+        let guessed = self.streams.flashalloc().is_some_and(|f| f.objects.home(home).guessed);
         for block in written {
+            if guessed {
+                self.blocks.loosen(block);
+            }
             // The end, or the trim that made it, has to be on flash before a block is erased.
             self.blocks.mark_trimmed(block);
             if self.blocks.state(block) == State::Open && !self.nand.programs_pending(block) {
@@ -369,20 +377,25 @@ impl Flash {
         }
         let Some(f) = self.streams.flashalloc_mut() else { return };
         let (align, least) = (f.config.auto_align / sector, f.config.auto_run / sector);
-        let mut range = None;
-        if align > 0 && lsn.is_multiple_of(align) && lsn + align <= logical {
-            range = Some((lsn, align));
+        if align == 0 && least == 0 {
+            return;
         }
-        if least > 0 {
-            let known = f.runs.iter().position(|&(next, _)| next == lsn);
-            let before = known.map_or(0, |n| f.runs.remove(n).1);
-            if f.runs.len() == RUNS {
-                f.runs.remove(0);
+        let known = f.runs.iter().position(|&(next, _)| next == lsn);
+        let before = known.map_or(0, |n| f.runs.remove(n).1);
+        if f.runs.len() == RUNS {
+            f.runs.remove(0);
+        }
+        f.runs.push((lsn + sectors, before + sectors));
+        let mut range = None;
+        if align > 0 {
+            let into = lsn % align;
+            let on_its_way = before > 0 || sectors > u64::from(self.spp);
+            if into <= before && on_its_way && lsn - into + align <= logical {
+                range = Some((lsn, align - into));
             }
-            f.runs.push((lsn + sectors, before + sectors));
-            if before >= least && lsn + block <= logical {
-                range = range.or(Some((lsn, block)));
-            }
+        }
+        if least > 0 && before >= least && lsn + block <= logical {
+            range = range.or(Some((lsn, block)));
         }
         if let Some((lsn, n)) = range
             && f.objects.overlapping(lsn, lsn + n).is_empty()
@@ -551,7 +564,8 @@ impl Flash {
             .filter_map(|(home, h)| {
                 let own = || {
                     h.blocks.iter().copied().filter(|&b| {
-                        self.geometry().plane_of(b) == plane && self.blocks.state(b) == State::Closed
+                        let closed = self.blocks.state(b) == State::Closed && self.blocks.is_apart(b);
+                        closed && self.geometry().plane_of(b) == plane
                     })
                 };
                 let emptiest = own().min_by_key(|&b| (self.blocks.valid(b), b))?;

@@ -47,6 +47,8 @@ pub(crate) struct Home {
     owed: u32,
     /// Live instances in it.
     pub instances: u32,
+    /// The drive began its object by itself.
+    pub guessed: bool,
     /// Takes further tiny objects of this stream id.
     class: Option<u16>,
     /// Pages left in lanes and clean blocks that no instance has a claim on.
@@ -225,6 +227,7 @@ impl Objects {
     pub fn begin(&mut self, instance: Instance) -> u32 {
         let home = &mut self.homes[usize::from(instance.home)];
         home.instances += 1;
+        home.guessed = instance.auto && home.class.is_none();
         home.unclaimed = home.unclaimed.saturating_sub(instance.left);
         self.burden += instance.burden;
         self.recorded = true;
