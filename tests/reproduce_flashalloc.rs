@@ -41,6 +41,12 @@ fn tenants_part_and_their_bytes_are_the_hosts() {
     for o in [&vanilla, &ours, &alone] {
         let users: u64 = o.users.iter().map(|u| u.latency[1].bytes).sum();
         assert_eq!(users, o.writes.bytes);
+        // What each tenant got done, interval by interval.
+        for (tenant, user) in [0, 3].into_iter().enumerate() {
+            let done: u64 = o.written.iter().map(|part| part.done[tenant]).sum();
+            assert_eq!(done, o.users[user].latency[1].bytes);
+            assert!(o.written.iter().filter(|part| part.done[tenant] > 0).count() > 10);
+        }
         let names: Vec<&str> = o.users.iter().map(|u| u.name.as_str()).collect();
         assert_eq!(names, ["rocksdb flush", "rocksdb compaction", "mysql clients", "mysql cleaner"]);
         assert_eq!(o.users[2].latency[1].requests, 0, "clients read");

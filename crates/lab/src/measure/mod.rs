@@ -141,6 +141,7 @@ impl Meter {
     #[inline]
     pub fn served(&mut self, row: usize, kind: Op, bytes: u64, latency_ns: u64) {
         self.users[row].latency[kind as usize].record(bytes, latency_ns);
+        self.rows.served(row, kind, bytes);
     }
 
     /// A request of `kind` has completed at `at`, `latency_ns` after its arrival.

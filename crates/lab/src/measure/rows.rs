@@ -37,6 +37,8 @@ pub struct Row {
     pub flash: Activity,
     /// Nanoseconds that the dies of each chip were busy, added up.
     pub chip_busy_ns: Vec<u64>,
+    /// Bytes that each user read and wrote, if several share the drive; it ends with the last who did.
+    pub user_bytes: Vec<[u64; 2]>,
     /// Free blocks of the device at its end.
     pub free_blocks: u64,
     /// Free blocks of the plane that has fewest, at its end.
@@ -118,6 +120,13 @@ impl Row {
         Some(histogram.value_at_quantile(share).min(self.latency_max_ns[kind as usize]))
     }
 
+    fn user(&mut self, user: usize) -> &mut [u64; 2] {
+        if user >= self.user_bytes.len() {
+            self.user_bytes.resize(user + 1, [0; 2]);
+        }
+        &mut self.user_bytes[user]
+    }
+
     /// The later of two neighbours joins the earlier.
     fn join(&mut self, later: Self) {
         for kind in 0..KINDS {
@@ -135,6 +144,10 @@ impl Row {
         }
         self.flash.each(&later.flash, |a, b| a + b);
         self.chip_busy_ns.iter_mut().zip(later.chip_busy_ns).for_each(|(a, b)| *a += b);
+        for (user, bytes) in later.user_bytes.into_iter().enumerate() {
+            let mine = self.user(user);
+            (mine[0], mine[1]) = (mine[0] + bytes[0], mine[1] + bytes[1]);
+        }
         (self.free_blocks, self.free_blocks_min) = (later.free_blocks, later.free_blocks_min);
     }
 }
@@ -213,6 +226,14 @@ impl Rows {
             let histogram = histogram
                 .get_or_insert_with(|| Box::new(Histogram::new(DIGITS).expect("2 digits are allowed")));
             let _ = histogram.record(latency_ns);
+        }
+    }
+
+    /// Counts bytes that a user read or wrote in the present interval: beside [`Rows::record`].
+    #[inline]
+    pub fn served(&mut self, user: usize, kind: Op, bytes: u64) {
+        if let Some(sum) = self.current.user(user).get_mut(kind as usize) {
+            *sum += bytes;
         }
     }
 

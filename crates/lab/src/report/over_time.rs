@@ -78,6 +78,7 @@ pub(super) fn details(page: &mut Page, run: &Loaded) {
         waf_over_time(page, run, &cells);
     }
     throughput(page, series, &cells);
+    by_user(page, run, &cells);
     free_blocks(page, series, &cells);
     utilisation(page, run, &cells);
     streams(page, &run.summary);
@@ -167,6 +168,60 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     );
 }
 
+/// Numbers of a column of lists: those of each row.
+fn lists<'a>(series: &'a RecordBatch, name: &str) -> Option<impl Fn(usize) -> Vec<u64> + use<'a>> {
+    let column: &ListArray = series.column_by_name(name)?.as_any().downcast_ref()?;
+    Some(move |row| {
+        let values = column.value(row);
+        let values = values.as_any().downcast_ref::<UInt64Array>();
+        values.map_or_else(Vec::new, |values| values.iter().map(Option::unwrap_or_default).collect())
+    })
+}
+
+/// What each of several users was served.
+fn by_user(page: &mut Page, run: &Loaded, cells: &Cells) {
+    let users = &run.summary.users;
+    let columns = ["user_read_bytes", "user_write_bytes"].map(|name| lists(&run.series, name));
+    let [Some(reads), Some(writes)] = columns else { return };
+    if users.is_empty() {
+        return;
+    }
+    let mut rates = vec![vec![[0.0; 2]; cells.count()]; users.len()];
+    for (row, &cell) in cells.of_row.iter().enumerate() {
+        let seconds = (cells.edges[cell + 1] - cells.edges[cell]).max(1e-9);
+        for (way, bytes) in [reads(row), writes(row)].into_iter().enumerate() {
+            for (user, bytes) in rates.iter_mut().zip(bytes) {
+                user[cell][way] += bytes as f64 / seconds;
+            }
+        }
+    }
+    let mut csv = Csv::new(["user", "from_s", "to_s", "read_bytes_per_s", "write_bytes_per_s"]);
+    for (user, rates) in users.iter().zip(&rates) {
+        for (borders, [read, write]) in cells.edges.windows(2).zip(rates) {
+            let figures = [borders[0], borders[1], *read, *write].map(|v| v.to_string());
+            csv.row([user.name.clone()].into_iter().chain(figures));
+        }
+    }
+    // Those who move most have a colour of their own.
+    let mut order: Vec<usize> = (0..users.len()).collect();
+    let total = |n: usize| rates[n].iter().flatten().sum::<f64>();
+    order.sort_by(|&a, &b| total(b).total_cmp(&total(a)));
+    let (most, others) = order.split_at(order.len().min(svg::COLOURS - 1));
+    let sum = |of: &[usize]| -> Vec<f64> {
+        (0..cells.count()).map(|cell| of.iter().flat_map(|&n| rates[n][cell]).sum()).collect()
+    };
+    let mut names: Vec<&str> = most.iter().map(|&n| users[n].name.as_str()).collect();
+    let mut layers: Vec<Vec<f64>> = most.iter().map(|&n| sum(&[n])).collect();
+    if !others.is_empty() {
+        names.push("others");
+        layers.push(sum(others));
+    }
+    let y = Axis::linear("reads and writes, MB/s", |v| svg::short(v / 1e6));
+    let x = Axis::linear("simulated time", seconds);
+    let chart = svg::layers("bandwidth by user", &cells.edges, &layers, &x, &y, None);
+    page.card("Bandwidth by user", "One on the other.", &(svg::legend(&names) + &chart), &csv);
+}
+
 fn free_blocks(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     let (Some(free), Some(start)) = (whole(series, "free_blocks"), whole(series, "start_ns")) else { return };
     let points: Vec<(f64, f64)> =
@@ -185,20 +240,14 @@ fn free_blocks(page: &mut Page, series: &RecordBatch, cells: &Cells) {
 }
 
 fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
-    let Some(lists) =
-        run.series.column_by_name("chip_busy_ns").and_then(|c| c.as_any().downcast_ref::<ListArray>())
-    else {
-        return;
-    };
+    let Some(busy_ns) = lists(&run.series, "chip_busy_ns") else { return };
     let geometry: Option<nandle_ssd::DeviceConfig> = toml::from_str(&run.config).ok();
     let Some(geometry) = geometry.map(|config| config.geometry) else { return };
     let chips = geometry.chips() as usize;
     let mut busy = vec![vec![0.0; cells.count()]; chips];
     for (row, &cell) in cells.of_row.iter().enumerate() {
-        let values = lists.value(row);
-        let Some(values) = values.as_any().downcast_ref::<UInt64Array>() else { return };
-        for (chip, ns) in busy.iter_mut().zip(values.iter()) {
-            chip[cell] += ns.unwrap_or(0) as f64;
+        for (chip, ns) in busy.iter_mut().zip(busy_ns(row)) {
+            chip[cell] += ns as f64;
         }
     }
     let dies = f64::from(geometry.dies_per_chip);

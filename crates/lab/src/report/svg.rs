@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// Width of every chart in its own units.
 pub const W: f64 = 420.0;
 /// Colours that the style sheet has.
-const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 /// Text for HTML and SVG.
 #[must_use]

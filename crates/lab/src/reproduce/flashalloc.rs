@@ -79,6 +79,11 @@ impl Source for WithoutTrims {
 /// Users whose writes are what a tenant gets done: what their names begin and end with.
 const DB_BENCH: (&str, &str) = ("rocksdb", "flush");
 const TPC_C: (&str, &str) = ("mysql", "cleaner");
+const TENANTS: [(&str, &str); 2] = [DB_BENCH, TPC_C];
+
+fn belongs(user: &Served, (begin, end): (&str, &str)) -> bool {
+    user.name.starts_with(begin) && user.name.ends_with(end)
+}
 
 /// What one workload did under one policy.
 #[derive(Clone, Debug)]
@@ -87,6 +92,8 @@ pub struct Outcome {
     pub workload: &'static str,
     /// Policy.
     pub policy: StreamsKind,
+    /// Bytes of the logical drive.
+    pub logical: u64,
     /// Nanoseconds that the phase took.
     pub ns: u64,
     /// What was written, in intervals of it.
@@ -120,6 +127,8 @@ pub struct Interval {
     pub host: u64,
     /// Bytes that were programmed.
     pub media: u64,
+    /// Bytes of what each of [`TENANTS`] got done.
+    pub done: [u64; 2],
 }
 
 /// Points of a curve, at most.
@@ -130,12 +139,22 @@ fn waf(of: &[Interval]) -> f64 {
     sum(|i| i.media) as f64 / sum(|i| i.host) as f64
 }
 
-/// Bytes a second that the host wrote in intervals that follow each other.
-fn rate(of: &[Interval]) -> f64 {
+/// MB/s of some of what was written in intervals that follow each other.
+fn rate(of: &[Interval], bytes: fn(&Interval) -> u64) -> f64 {
     let end = of.last().map_or(0, |i| i.from_ns + i.ns);
     let begin = of.first().map_or(0, |i| i.from_ns);
-    of.iter().map(|i| i.host).sum::<u64>() as f64 * 1e9 / (end - begin) as f64
+    of.iter().map(bytes).sum::<u64>() as f64 * 1e3 / (end - begin) as f64
 }
+
+/// A figure of the moment, its name with its unit, and whose it is: all users', or a tenant's.
+type Moment = (&'static str, fn(&[Interval]) -> f64, Option<(&'static str, &'static str)>);
+
+const MOMENTS: [Moment; 4] = [
+    ("WAF", waf, None),
+    ("MB/s", |of| rate(of, |i| i.host), None),
+    ("OPS MB/s", |of| rate(of, |i| i.done[0]), Some(DB_BENCH)),
+    ("TPS MB/s", |of| rate(of, |i| i.done[1]), Some(TPC_C)),
+];
 
 impl Outcome {
     /// Bytes that the host wrote.
@@ -156,6 +175,11 @@ impl Outcome {
         });
         waf(&self.written[first.count()..])
     }
+    /// Figures of the moment that it has.
+    fn moments(&self) -> impl Iterator<Item = (&'static str, fn(&[Interval]) -> f64)> {
+        let has = |tenant| self.users.iter().any(|u| belongs(u, tenant));
+        MOMENTS.into_iter().filter(move |m| m.2.is_none_or(has)).map(|(what, figure, _)| (what, figure))
+    }
     /// A figure of each of `n` parts of the time, and the seconds at which they end. The last interval may
     /// be cut short, and is left out.
     fn over_time(&self, n: usize, figure: fn(&[Interval]) -> f64) -> Vec<(f64, f64)> {
@@ -173,7 +197,7 @@ impl Outcome {
     }
     fn of(&self, begin: &str, end: &str, op: Op) -> Latency {
         let mut sum = Latency::default();
-        let own = |u: &&Served| u.name.starts_with(begin) && u.name.ends_with(end);
+        let own = |u: &&Served| belongs(u, (begin, end));
         self.users.iter().filter(own).for_each(|u| sum.add(&u.latency[op as usize]));
         sum
     }
@@ -263,6 +287,10 @@ pub fn run(
         ns: meter.rows.interval_ns(),
         host: row.bytes[Op::Write as usize],
         media: row.flash.programs.iter().sum::<u64>() * page,
+        done: TENANTS.map(|tenant| {
+            let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
+            own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
+        }),
     };
     let rows = meter.rows.rows().iter().filter(|row| row.phase as usize == last);
     let written = rows.map(part).collect();
@@ -274,6 +302,7 @@ pub fn run(
     Ok(Outcome {
         workload,
         policy: config.scheme.streams,
+        logical: ssd.layout().logical_bytes,
         ns: meter.ended_ns - meter.begun_ns,
         written,
         users: meter.users,
@@ -569,6 +598,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
         &[
             "workload",
             "policy",
+            "drive writes",
             "WAF",
             "WAF late",
             "WAF end",
@@ -593,6 +623,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
     );
     for o in outcomes {
         let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into()];
+        row.push((o.bytes() as f64 / o.logical as f64).into());
         row.extend([o.waf(), o.waf_of_last(0.5), o.waf_of_last(0.1), o.throughput() / 1e6].map(Cell::from));
         row.extend([DB_BENCH, TPC_C].map(|tenant| Cell::from(o.done(tenant) / 1e6)));
         let late = |share: f64| o.writes.percentile_ns(share) as f64;
@@ -616,9 +647,9 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(title, &[]);
     table.columns = columns;
     for o in outcomes {
-        for (what, figure, unit) in [("WAF", waf as fn(&[Interval]) -> f64, 1.0), ("MB/s", rate, 1e6)] {
+        for (what, figure) in o.moments() {
             let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into(), what.into()];
-            row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::from(y / unit)));
+            row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::from(y)));
             row.resize(13, Cell::Number(None));
             table.rows.push(row);
         }
@@ -629,19 +660,16 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
 /// The same as charts: a workload's policies in one.
 fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
     let mut charts = vec![];
-    let mut workloads: Vec<&str> = outcomes.iter().map(|o| o.workload).collect();
-    workloads.dedup();
-    for workload in workloads {
-        for (what, figure, unit) in [("WAF", waf as fn(&[Interval]) -> f64, 1.0), ("MB/s", rate, 1e6)] {
-            let own = outcomes.iter().filter(|o| o.workload == workload);
-            let scaled = |o: &Outcome| {
-                o.over_time(POINTS, figure).into_iter().map(|(x, y)| (x, y / unit)).collect::<Vec<_>>()
-            };
+    for own in outcomes.chunk_by(|a, b| a.workload == b.workload) {
+        for (what, figure) in own[0].moments() {
             charts.push(Curves {
-                title: format!("{workload}{note}: {what} of the moment"),
+                title: format!("{}{note}: {what} of the moment", own[0].workload),
                 x: "simulated seconds".into(),
                 y: what.into(),
-                series: own.map(|o| (o.policy.name().to_owned(), scaled(o))).collect(),
+                series: own
+                    .iter()
+                    .map(|o| (o.policy.name().to_owned(), o.over_time(POINTS, figure)))
+                    .collect(),
             });
         }
     }

@@ -76,12 +76,23 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
     columns.insert(0, ("phase".into(), Arc::new(short)));
     let least: UInt32Array = rows.iter().map(|row| Some(row.free_blocks_min)).collect();
     columns.push(("free_blocks_min".into(), Arc::new(least)));
-    let mut busy = ListBuilder::new(UInt64Builder::new());
-    for row in rows {
-        busy.values().append_slice(&row.chip_busy_ns);
-        busy.append(true);
-    }
-    columns.push(("chip_busy_ns".into(), Arc::new(busy.finish())));
+    let mut lists = |name: &str, f: &dyn Fn(&Row) -> Vec<u64>| {
+        let mut column = ListBuilder::new(UInt64Builder::new());
+        for row in rows {
+            column.values().append_slice(&f(row));
+            column.append(true);
+        }
+        columns.push((name.into(), Arc::new(column.finish())));
+    };
+    lists("chip_busy_ns", &|row| row.chip_busy_ns.clone());
+    // In the order of `users` in the summary.
+    let last = rows.last().map_or(0, |row| row.phase);
+    let of_users = |row: &Row, kind: Op| -> Vec<u64> {
+        let users = if row.phase == last { meter.users.len() } else { 0 };
+        (0..users).map(|user| row.user_bytes.get(user).map_or(0, |bytes| bytes[kind as usize])).collect()
+    };
+    lists("user_read_bytes", &|row| of_users(row, Op::Read));
+    lists("user_write_bytes", &|row| of_users(row, Op::Write));
     table(columns)
 }
 
