@@ -715,9 +715,9 @@ fn a_page_at_a_border_is_no_aligned_object_until_the_next_one_follows() {
 /// Nobody promised that a guessed object dies as a whole: where it does not, it costs no more than a guess.
 #[test]
 fn objects_that_were_guessed_are_collected_like_anything_else() {
-    let copies = |align: u64, live: u32| {
+    let waf = |align: u64| {
         let mut config = objects_device();
-        (config.streams.auto_align, config.streams.auto_live) = (align, live);
+        config.streams.auto_align = align;
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         let sectors = ssd.layout().logical_sectors;
         let mut draw = Stream::new(3, "pages of files");
@@ -737,7 +737,7 @@ fn objects_that_were_guessed_are_collected_like_anything_else() {
         assert_eq!(ssd.stats().dedicated_demoted, 0);
         programs(&ssd) as f64 / (9 * sectors) as f64
     };
-    let (vanilla, guessed) = (copies(0, 64), copies(12 * 4096, 64));
+    let (vanilla, guessed) = (waf(0), waf(12 * 4096));
     assert!(guessed < 1.05 * vanilla, "{guessed} {vanilla}");
 }
 

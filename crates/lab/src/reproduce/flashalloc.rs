@@ -127,7 +127,7 @@ pub struct Interval {
     pub host: u64,
     /// Bytes that were programmed.
     pub media: u64,
-    /// Bytes of what each of [`TENANTS`] got done.
+    /// Bytes of what db_bench and TPC-C got done.
     pub done: [u64; 2],
 }
 
@@ -452,6 +452,7 @@ fn variants_of() -> Vec<Variant> {
         variant("flashalloc, the paper's rule", FlashAlloc, |_| {}, calls),
         variant("flashalloc, blocks on demand", FlashAlloc, |c| c.streams.on_demand = true, calls),
         variant("flashalloc, tiny objects share", FlashAlloc, |c| c.streams.share_tiny = true, calls),
+        variant("flashalloc, trims not honoured", FlashAlloc, |_| {}, Host { trims: false, ..calls }),
         variant("no calls, auto_align 2 MiB", FlashAlloc, |c| c.streams.auto_align = 2 << 20, silent),
         variant("no calls, auto_run 1 MiB", FlashAlloc, |c| c.streams.auto_run = 1 << 20, silent),
         variant("multi-stream, striped", MultiStream, |c| c.scheme.striping = "dynamic".into(), silent),
