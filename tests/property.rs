@@ -122,7 +122,7 @@ prop_compose! {
         if let Some(&(streams, ..)) = StreamsKind::ALL.get(streams) {
             c.scheme.streams = streams;
             c.streams.count = 3;
-            c.streams.on_demand = on_demand;
+            (c.streams.on_demand, c.streams.collect_ended) = (on_demand, on_demand);
         }
         c.scheme.across.shrink = shrink;
         c.recovery.checkpoint_interval = interval;

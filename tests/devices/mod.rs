@@ -367,6 +367,7 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.scheme.striping = "dynamic".into();
                 c.scheme.across.shrink = true;
                 c.streams.on_demand = true;
+                c.streams.collect_ended = true;
             }),
         ),
         (

@@ -238,7 +238,7 @@ impl Flash {
                 return self.dedicated_victim(plane).filter(|&block| self.survivors_fit(plane, block));
             };
             if self.blocks.valid(block) <= self.room(plane, Role::Gc, class) {
-                return Some(block);
+                return Some(self.emptier_ended(plane, block).unwrap_or(block));
             }
         }
         let block = victim::greedy::pick(&candidates)?;

@@ -31,7 +31,8 @@
 //!   gain nothing goes to another one.
 //!
 //! Beyond the paper, each off by default: blocks taken when first written (`on_demand`, footnote 1),
-//! tiny objects of one stream id in one block (`share_tiny`, footnote 2), and objects that nobody
+//! tiny objects of one stream id in one block (`share_tiny`, footnote 2), collection of ended objects whose
+//! pages die one by one (`collect_ended`), and objects that nobody
 //! announced: aligned ranges (`auto_align`) and sequential runs (`auto_run`). Those are only made
 //! of blocks that are clean already, and the oldest ends when there are more than `auto_live`. An aligned
 //! range that begins with a write of one page at most, which may be a random one, is an object from the next
@@ -552,6 +553,13 @@ impl Flash {
     pub(crate) fn dedicated_victim(&self, plane: u32) -> Option<Block> {
         self.streams.flashalloc().filter(|_| self.host_waits)?;
         self.blocks.dedicated(plane).buckets().next().map(|(_, block)| block)
+    }
+
+    /// With `streams.collect_ended`, a block of an ended object that holds less than `normal`.
+    pub(crate) fn emptier_ended(&self, plane: u32, normal: Block) -> Option<Block> {
+        self.streams.flashalloc().filter(|f| f.config.collect_ended)?;
+        let (valid, block) = self.blocks.dedicated(plane).buckets().next()?;
+        (valid < self.blocks.valid(normal)).then_some(block)
     }
 
     /// Two blocks or more of one ended object whose live pages fit fewer: the emptiest of them.

@@ -59,12 +59,15 @@ pub struct StreamsConfig {
     pub on_demand: bool,
     /// `flashalloc`: objects smaller than a block with the same stream id share one (footnote 2).
     pub share_tiny: bool,
-    /// `flashalloc`: a write that begins at a multiple of this many bytes begins an object of that
-    /// size, without a call; 0 = never.
+    /// `flashalloc`: sequential writes from a multiple of this many bytes on are an object up to the next
+    /// multiple, without a call; 0 = never.
     pub auto_align: u64,
     /// `flashalloc`: a run of writes that is sequential for this many bytes goes on in objects of one
     /// block each, without a call; 0 = never.
     pub auto_run: u64,
+    /// `flashalloc`: collection for normal writes takes a block of an object that has ended where it holds less
+    /// than the best normal one. The paper's rule is never (section 4.3, GC-By-Block-Type).
+    pub collect_ended: bool,
     /// `flashalloc`: most objects begun without a call that are live at a time (1 to 65536).
     pub auto_live: u32,
 }
@@ -80,6 +83,7 @@ impl Default for StreamsConfig {
             share_tiny: false,
             auto_align: 0,
             auto_run: 0,
+            collect_ended: false,
             auto_live: 64,
         }
     }

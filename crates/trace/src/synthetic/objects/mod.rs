@@ -49,8 +49,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         make: stores,
     },
     Entry {
-        name: "f2fs",
-        line: "FlashAlloc Fig 4b: four RocksDB instances on F2FS until the device is full",
+        name: "f2fs[:ssr]",
+        line: "FlashAlloc Fig 4b: four RocksDB instances on F2FS until the device is full; ssr: with slack space recycling",
         make: stores,
     },
     Entry {

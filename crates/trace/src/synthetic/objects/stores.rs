@@ -98,7 +98,10 @@ impl Source for Thread {
     }
 }
 
-pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload, Error> {
+pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target) -> Result<Workload, Error> {
+    if let Some(other) = argument.filter(|&mode| mode != "ssr") {
+        return Err(Error::Input(format!("{name}:{other}: expected {name}, or {name}:ssr")));
+    }
     let table = scaled(64 * MIB, CHUNK, target);
     let least = 64 * CHUNK;
     if target.logical_bytes < least {
@@ -114,7 +117,7 @@ pub(super) fn stores(name: &'static str, _: Option<&str>, target: &Target) -> Re
     };
     let is_f2fs = name == "f2fs";
     let mut volume = if is_f2fs {
-        Volume::F2fs(F2fs::new(target.logical_bytes))
+        Volume::F2fs(F2fs::new(target.logical_bytes, argument.is_some()))
     } else {
         Volume::Ext4(Ext4::new(target.logical_bytes))
     };

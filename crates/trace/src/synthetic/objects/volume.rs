@@ -2,7 +2,8 @@
 //!
 //! [`Ext4`]: extents, first fit from the parent directory's part of the volume; a file that finds no
 //! hole gets several, so files come in pieces as the volume ages; a deleted or truncated file is
-//! discarded. [`F2fs`]: logs of 2 MiB segments (hot, warm and cold data, nodes), out-of-place, cleaned when free segments run low.
+//! discarded. [`F2fs`]: logs of 2 MiB segments (hot, warm and cold data, nodes), out-of-place, cleaned when free segments run low;
+//! with slack space recycling, data go to the holes of old segments before it comes to that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -305,11 +306,12 @@ const WARM: usize = 1;
 const COLD: usize = 2;
 const NODE: usize = 3;
 
-/// A log of F2FS: its segment and the next block in it.
-#[derive(Clone, Copy)]
+/// A log of F2FS.
+#[derive(Default)]
 struct Log {
     segment: Option<u64>,
-    next: u64,
+    /// What it may still write of it: (offset in it, bytes).
+    left: VecDeque<(u64, u64)>,
 }
 
 pub(super) struct F2fs {
@@ -317,7 +319,15 @@ pub(super) struct F2fs {
     main: u64,
     /// Live bytes of each segment.
     valid: Vec<u64>,
+    /// The log that each was last given to.
+    log_of: Vec<usize>,
+    /// Data of it were deleted since the last checkpoint, which still holds them.
+    held: Vec<bool>,
     live: u64,
+    /// Segments that the cleaner keeps free.
+    reserved: usize,
+    /// Writes holes of old segments while no more than twice as many are free.
+    recycles: bool,
     free: VecDeque<u64>,
     is_free: Vec<bool>,
     logs: [Log; 4],
@@ -330,16 +340,20 @@ pub(super) struct F2fs {
 }
 
 impl F2fs {
-    pub fn new(logical_bytes: u64) -> Self {
+    pub fn new(logical_bytes: u64, recycles: bool) -> Self {
         let meta = (logical_bytes / 64 / SEGMENT * SEGMENT).max(2 * SEGMENT);
         let segments = (logical_bytes - meta) / SEGMENT;
         Self {
             main: meta,
             valid: vec![0; segments as usize],
+            log_of: vec![WARM; segments as usize],
+            held: vec![false; segments as usize],
             live: 0,
+            reserved: (segments as usize / 40).max(8),
+            recycles,
             free: (0..segments).collect(),
             is_free: vec![true; segments as usize],
-            logs: [Log { segment: None, next: 0 }; 4],
+            logs: Default::default(),
             extents: BTreeMap::new(),
             by_object: BTreeMap::new(),
             meta: (0, meta),
@@ -359,21 +373,61 @@ impl F2fs {
 
     /// The next `bytes` at most of a log, all in one segment: (offset, bytes).
     fn take(&mut self, log: usize, bytes: u64, io: &mut Io) -> (u64, u64) {
-        if self.logs[log].segment.is_none() || self.logs[log].next == SEGMENT {
-            let segment = self.free.pop_front().or_else(|| {
-                self.checkpoint(io);
-                self.free.pop_front()
-            });
-            let segment = segment.expect("the cleaner keeps segments free");
-            self.is_free[segment as usize] = false;
-            self.logs[log] = Log { segment: Some(segment), next: 0 };
-            let object = io.new_object();
-            io.push(Op::FlashAlloc, self.main + segment * SEGMENT, SEGMENT, log as u16 + 1, object);
+        if self.logs[log].left.is_empty() {
+            self.next_segment(log, io);
         }
-        let Log { segment, next } = self.logs[log];
-        let n = bytes.min(SEGMENT - next);
-        self.logs[log].next += n;
-        (self.main + segment.unwrap_or(0) * SEGMENT + next, n)
+        let Log { segment, left } = &mut self.logs[log];
+        let start = self.main + segment.unwrap_or(0) * SEGMENT;
+        let (at, n) = left.pop_front().expect("a segment has room");
+        if n > bytes {
+            left.push_front((at + bytes, n - bytes));
+        }
+        (start + at, n.min(bytes))
+    }
+
+    /// A clean segment, which is announced; or, when few are clean, the holes of the emptiest old one, as F2FS does
+    /// it for all but these nodes unless it is mounted with `mode=lfs`.
+    fn next_segment(&mut self, log: usize, io: &mut Io) {
+        if self.recycles
+            && log != NODE
+            && self.free.len() <= 2 * self.reserved
+            && let Some(segment) = self.emptiest(log).or_else(|| self.emptiest(WARM))
+        {
+            self.logs[log] = Log { segment: Some(segment), left: self.holes(segment) };
+            return;
+        }
+        let segment = self.free.pop_front().or_else(|| {
+            self.checkpoint(io);
+            self.free.pop_front()
+        });
+        let segment = segment.expect("the cleaner keeps segments free");
+        (self.is_free[segment as usize], self.log_of[segment as usize]) = (false, log);
+        self.logs[log] = Log { segment: Some(segment), left: [(0, SEGMENT)].into() };
+        let object = io.new_object();
+        io.push(Op::FlashAlloc, self.main + segment * SEGMENT, SEGMENT, log as u16 + 1, object);
+    }
+
+    /// The segment of a log with least live data, of those with some.
+    fn emptiest(&self, log: usize) -> Option<u64> {
+        let usable = |&s: &usize| {
+            let partly = self.valid[s] > 0 && self.valid[s] < SEGMENT;
+            partly && self.log_of[s] == log && !self.held[s] && !self.is_open(s as u64)
+        };
+        (0..self.valid.len()).filter(usable).min_by_key(|&s| self.valid[s]).map(|s| s as u64)
+    }
+
+    /// What is not live in a segment: (offset in it, bytes).
+    fn holes(&self, segment: u64) -> VecDeque<(u64, u64)> {
+        let start = self.main + segment * SEGMENT;
+        let (mut out, mut at) = (VecDeque::new(), start);
+        let live = self.extents.range(start..start + SEGMENT).map(|(&offset, &(n, _))| (offset, n));
+        for (offset, n) in live.chain([(start + SEGMENT, 0)]) {
+            if offset > at {
+                out.push_back((at - start, offset - at));
+            }
+            at = offset + n;
+        }
+        out
     }
 
     fn write_log(&mut self, log: usize, bytes: u64, object: u32, io: &mut Io) {
@@ -407,6 +461,8 @@ impl F2fs {
         for offset in self.by_object.remove(&file.object).unwrap_or_default() {
             if let Some((n, _)) = self.extents.remove(&offset) {
                 self.drop_bytes(offset, n);
+                let segment = self.segment_of(offset);
+                self.held[segment] = true;
             }
         }
     }
@@ -418,7 +474,7 @@ impl F2fs {
     }
 
     fn is_open(&self, segment: u64) -> bool {
-        self.logs.iter().any(|log| log.segment == Some(segment) && log.next < SEGMENT)
+        self.logs.iter().any(|log| log.segment == Some(segment) && !log.left.is_empty())
     }
 
     /// fsync: the file's node block; now and then a checkpoint.
@@ -440,6 +496,7 @@ impl F2fs {
             io.push(Op::Write, start + slot * BLOCK, BLOCK, 0, 0);
         }
         io.flush();
+        self.held.fill(false);
         for segment in 0..self.valid.len() as u64 {
             let n = segment as usize;
             if self.valid[n] == 0 && !self.is_free[n] && !self.is_open(segment) {
@@ -452,7 +509,7 @@ impl F2fs {
 
     /// Moves what is live in the emptiest segments until enough are free.
     fn clean(&mut self, io: &mut Io) {
-        let least = (self.valid.len() / 40).max(8);
+        let least = self.reserved;
         for _ in 0..4 {
             if self.free.len() >= least {
                 return;
@@ -465,6 +522,8 @@ impl F2fs {
                 .filter(|&s| self.valid[s] > 0 && self.valid[s] < SEGMENT && !self.is_open(s as u64))
                 .min_by_key(|&s| self.valid[s]);
             let Some(victim) = victim else { return };
+            // Nothing is to be moved into itself.
+            self.held[victim] = true;
             let start = self.main + victim as u64 * SEGMENT;
             let live: Vec<(u64, (u64, u32))> =
                 self.extents.range(start..start + SEGMENT).map(|(&o, &e)| (o, e)).collect();
@@ -475,6 +534,63 @@ impl F2fs {
                 self.by_object.entry(object).or_default().remove(&offset);
                 self.drop_bytes(offset, n);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandle_random::Stream;
+
+    /// Files come and go until segments run low, with and without recycling: nobody's data are written over, and
+    /// only recycling writes without a call.
+    #[test]
+    fn no_two_files_lie_in_one_place() {
+        for recycles in [false, true] {
+            let mut volume = Volume::F2fs(F2fs::new(256 << 20, recycles));
+            let (mut io, mut draw) = (Io::default(), Stream::new(1, "files"));
+            let mut files: Vec<(File, u64)> = vec![];
+            let (mut written, mut called) = (0, 0);
+            for _ in 0..4000 {
+                let most = 64 << 10 << draw.below(6);
+                if files.len() < 200
+                    && let Some(file) = volume.create(most, (0, 1), 0, &mut io)
+                {
+                    files.push((file, most));
+                } else {
+                    let n = draw.below(files.len() as u64) as usize;
+                    volume.delete(&files.swap_remove(n).0, &mut io);
+                }
+                for (file, most) in &mut files {
+                    let n = (64 << 10).min(*most - file.bytes);
+                    if n > 0 && draw.chance(0.3) {
+                        volume.append(file, n, &mut io);
+                    }
+                }
+                if draw.chance(0.2) {
+                    files.first_mut().into_iter().for_each(|(file, _)| volume.close(file, &mut io));
+                }
+                for request in io.queue.drain(..) {
+                    match request.op {
+                        Op::Write => written += request.bytes,
+                        Op::FlashAlloc => called += request.bytes,
+                        _ => {}
+                    }
+                }
+                let Volume::F2fs(fs) = &volume else { unreachable!() };
+                let mut places: Vec<(u64, u64)> = vec![];
+                for (file, _) in &files {
+                    let own = fs.pieces(file.object);
+                    assert_eq!(own.iter().map(|p| p.1).sum::<u64>(), file.bytes);
+                    places.extend(own);
+                }
+                places.sort_unstable();
+                assert!(places.is_sorted_by(|a, b| a.0 + a.1 <= b.0));
+            }
+            assert!(written > 3 * (256 << 20), "{written}");
+            // All that is written lies in announced segments, metadata apart.
+            assert_eq!(called * 10 < written * 9, recycles, "{called} {written}");
         }
     }
 }
