@@ -117,7 +117,7 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     };
     let is_f2fs = name == "f2fs";
     let mut volume = if is_f2fs {
-        Volume::F2fs(F2fs::new(target.logical_bytes, argument.is_some()))
+        Volume::F2fs(Box::new(F2fs::new(target.logical_bytes, argument.is_some())))
     } else {
         Volume::Ext4(Ext4::new(target.logical_bytes))
     };

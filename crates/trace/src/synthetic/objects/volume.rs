@@ -82,7 +82,7 @@ impl File {
 /// The file system.
 pub(super) enum Volume {
     Ext4(Ext4),
-    F2fs(F2fs),
+    F2fs(Box<F2fs>),
 }
 
 impl Volume {
@@ -548,7 +548,7 @@ mod tests {
     #[test]
     fn no_two_files_lie_in_one_place() {
         for recycles in [false, true] {
-            let mut volume = Volume::F2fs(F2fs::new(256 << 20, recycles));
+            let mut volume = Volume::F2fs(Box::new(F2fs::new(256 << 20, recycles)));
             let (mut io, mut draw) = (Io::default(), Stream::new(1, "files"));
             let mut files: Vec<(File, u64)> = vec![];
             let (mut written, mut called) = (0, 0);
