@@ -31,9 +31,10 @@ fn rust_files(folder: &str) -> Vec<PathBuf> {
 #[test]
 fn dependencies_point_one_way() {
     let may = [
+        ("io", vec![]),
         ("random", vec![]),
         ("nand", vec!["nandle-random"]),
-        ("ssd", vec!["nandle-random", "nandle-nand"]),
+        ("ssd", vec!["nandle-io", "nandle-random", "nandle-nand"]),
         ("trace", vec!["nandle-random"]),
         ("lab", vec!["nandle-random", "nandle-ssd", "nandle-trace"]),
         ("host", vec![]),

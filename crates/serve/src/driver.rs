@@ -658,7 +658,7 @@ impl Driver {
             // Requests in a row that name the same object are the ranges of one command.
             let ranges: Vec<_> = command
                 .data
-                .chunks_exact(nandle_ssd::RANGE_BYTES)
+                .chunks_exact(nandle_ssd::Range::BYTES)
                 .map(|range| {
                     let number =
                         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use nandle_ssd::{RANGE_BYTES, Ssd};
+use nandle_ssd::{Range, Ssd};
 
 use crate::{Fault, Io, Shape};
 
@@ -139,7 +139,7 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
             }
         }
         Io::FlashAlloc { ranges } => {
-            let mut data = Vec::with_capacity(ranges.len() * RANGE_BYTES);
+            let mut data = Vec::with_capacity(ranges.len() * Range::BYTES);
             for (offset, bytes) in ranges {
                 let end = within(offset, bytes)?;
                 let whole = offset.is_multiple_of(plan.sector) && end.is_multiple_of(plan.sector);

@@ -38,6 +38,7 @@ pub mod victim;
 pub use advisor::Advisor;
 pub use config::{ConfigError, DeviceConfig, Layout};
 pub use explain::Operation;
+pub use nandle_io::{Command, Completion, Op, Range, Status};
 pub use nandle_nand as nand;
-pub use ssd::{Command, Completion, Op, RANGE_BYTES, Ssd, Status};
+pub use ssd::Ssd;
 pub use stats::Stats;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use nandle_io::{Command, Completion, Op, Range, Status};
 use nandle_nand::{Cause, Counters, Done, Kind, Nand, OpId, Silicon, Time};
 use smallvec::SmallVec;
 
@@ -25,81 +26,6 @@ use crate::stats::Stats;
 use crate::streams::flashalloc::Refusal;
 
 const NONE: u32 = u32::MAX;
-
-/// What the host asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Return sectors.
-    Read,
-    /// Store sectors.
-    Write,
-    /// Forget sectors.
-    Trim,
-    /// Make everything that was acknowledged durable.
-    Flush,
-    /// FlashAlloc: the sectors, or the ranges that `data` lists, belong to one object. `data` is as in
-    /// the vendor command (and Dataset Management): 16 bytes a range, little-endian, of which 4 are
-    /// reserved, 4 its sectors, 8 its first sector.
-    FlashAlloc,
-    /// The objects that have some of the sectors are complete: their instances end.
-    FlashFree,
-}
-
-/// A host request, in sectors.
-#[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
-    /// The host's name for it, handed back on completion.
-    pub id: u64,
-    /// What is asked for.
-    pub op: Op,
-    /// First sector.
-    pub lsn: u64,
-    /// Sectors; 0 for a flush.
-    pub sectors: u64,
-    /// Durable before it completes (writes).
-    pub fua: bool,
-    /// Host stream.
-    pub stream: u16,
-    /// Contents of a write, [`Ssd::unit`] bytes a sector; empty if contents are not modelled.
-    pub data: &'a [u8],
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Done.
-    Ok,
-    /// Beyond the device's last sector, or of no length.
-    OutOfRange,
-    /// The flash is worn out: no more writes.
-    ReadOnly,
-    /// FlashAlloc: a live instance has some of the sectors.
-    Overlap,
-    /// FlashAlloc: more ranges than the drive takes.
-    TooManyRanges,
-    /// FlashAlloc: no clean blocks can be had without giving up what the drive needs itself.
-    NoCleanBlocks,
-    /// The drive's stream policy does not know the command.
-    Unsupported,
-    /// The flash did not return some of the sectors: see [`Completion::unreadable`].
-    MediaError,
-}
-
-/// A request is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// The host's name for it.
-    pub id: u64,
-    /// When.
-    pub at: Time,
-    /// How.
-    pub status: Status,
-    /// What a read returned, [`Ssd::unit`] bytes a sector; zeros where nothing is stored.
-    pub data: Vec<u8>,
-    /// Of a read with [`Status::MediaError`]: the sectors that the flash did not return, as (first,
-    /// how many), ascending. The others are as they should be.
-    pub unreadable: Vec<(u64, u64)>,
-}
 
 #[derive(Clone, Debug)]
 struct Request {
@@ -215,18 +141,6 @@ impl Piece {
 enum Blocked {
     Flash,
     Buffer,
-}
-
-/// Bytes of a range in the data of [`Op::FlashAlloc`].
-pub const RANGE_BYTES: usize = 16;
-
-/// The ranges (first sector, sectors) of a FlashAlloc command.
-fn object_ranges(lsn: u64, sectors: u64, data: &[u8]) -> Vec<(u64, u64)> {
-    if data.is_empty() {
-        return vec![(lsn, sectors)];
-    }
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    data.chunks_exact(RANGE_BYTES).map(|range| (number(&range[8..]), number(&range[4..8]))).collect()
 }
 
 impl Ssd {
@@ -575,22 +489,11 @@ impl Ssd {
 
     fn refuse_object(&self, command: &Command<'_>) -> Status {
         let Some(most) = self.flash.most_ranges() else { return Status::Unsupported };
-        let mut ranges = object_ranges(command.lsn, command.sectors, command.data);
-        if !command.data.len().is_multiple_of(RANGE_BYTES) {
-            return Status::OutOfRange;
+        let sectors = self.flash.layout.logical_sectors;
+        match command.ranges().and_then(|ranges| Range::check_object(&ranges, most as usize, sectors)) {
+            Ok(()) => Status::Ok,
+            Err(status) => status,
         }
-        if ranges.len() > most as usize {
-            return Status::TooManyRanges;
-        }
-        let logical = self.flash.layout.logical_sectors;
-        if ranges.iter().any(|&(lsn, n)| n == 0 || lsn.checked_add(n).is_none_or(|end| end > logical)) {
-            return Status::OutOfRange;
-        }
-        ranges.sort_unstable();
-        if ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
-            return Status::Overlap;
-        }
-        Status::Ok
     }
 
     fn count(&mut self, command: &Command<'_>) {
@@ -1103,7 +1006,8 @@ impl Ssd {
             return Some(Blocked::Flash);
         }
         let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot as usize];
-        let ranges = object_ranges(lsn, sectors, data);
+        let ranges = Range::list(lsn, sectors, data).expect("checked when it was submitted");
+        let ranges: Vec<_> = ranges.iter().map(|range| (range.first, range.sectors)).collect();
         let begun = if self.mapping.give_way(&mut self.flash) {
             self.flash.flash_alloc(&ranges, stream)
         } else if self.flash.may_gain_room() {
