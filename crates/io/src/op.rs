@@ -35,6 +35,18 @@ impl Op {
         }
     }
 
+    /// Whether contents of sectors go from or to the host.
+    #[must_use]
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
+    /// Whether it tells of objects, and leaves what is stored as it is.
+    #[must_use]
+    pub const fn concerns_objects(self) -> bool {
+        matches!(self, Self::FlashAlloc | Self::FlashFree)
+    }
+
     /// The operation of that name.
     #[must_use]
     pub fn parse(name: &[u8]) -> Option<Self> {

@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 use nandle_ssd::nand::{Cause, Geometry, Kind, Time};
 use nandle_ssd::{Command, Completion, Operation, Ssd, Status};
 
-use crate::measure::op_name;
-
 /// What is noted of the first requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Explain {
@@ -49,7 +47,7 @@ impl Explain {
                 (command.lsn + n - 1) % spp
             ),
         };
-        let (op, lsn, n) = (op_name(command.op), command.lsn, command.sectors);
+        let (op, lsn, n) = (command.op.name(), command.lsn, command.sectors);
         self.lines.push((at, format!("#{:<5} {op} {n} sectors from {lsn}{pages}", self.seen)));
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use nandle_ssd::{Command, Completion, Op, Status};
+use nandle_io::{Command, Completion, Op, Status};
 
 /// Bytes that the oracle keeps (and the drive must keep) per sector.
 pub const UNIT: usize = 8;

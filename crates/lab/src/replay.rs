@@ -16,13 +16,15 @@ mod feed;
 mod users;
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use cuts::PowerCuts;
 use feed::{Feed, scaled};
+use nandle_io::{Command, Completion, Op, Range, Status, encode};
+use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
@@ -270,7 +272,7 @@ impl<'a> Replayer<'a> {
         if let Some(next) = feed.ahead(LOOK_AHEAD / 2) {
             self.ssd.prefetch_pages(address.near(next));
         }
-        if feed.ahead(0).is_some_and(|next| next.op == nandle_trace::Op::FlashAlloc) {
+        if feed.ahead(0).is_some_and(|next| next.op == Op::FlashAlloc) {
             return self.take_object(feed);
         }
         Ok(feed.pop())
@@ -374,7 +376,7 @@ impl<'a> Replayer<'a> {
                     return Ok(());
                 }
                 self.objects = knows_objects && calls;
-                if request.op == nandle_trace::Op::FlashAlloc && request.stream != 0 && request.object != 0 {
+                if request.op == Op::FlashAlloc && request.stream != 0 && request.object != 0 {
                     self.classes.insert(request.object, request.stream);
                 }
                 self.submit_for(user, &request, address, arrival);
@@ -446,37 +448,30 @@ impl<'a> Replayer<'a> {
         let at = arrival.max(self.ssd.now());
         self.trace.submitted += 1;
         self.in_phase += 1;
-        let op = match request.op {
-            nandle_trace::Op::Read => Op::Read,
-            nandle_trace::Op::Write => Op::Write,
-            nandle_trace::Op::Trim => Op::Trim,
-            nandle_trace::Op::Flush => Op::Flush,
-            nandle_trace::Op::FlashAlloc | nandle_trace::Op::FlashFree if !self.objects => {
-                // Of an object of several ranges, a lone user's come one by one.
-                let parts = 1 + self.ranges.len() as u64;
-                self.ranges.clear();
-                self.trace.submitted += parts - 1;
-                self.in_phase += parts - 1;
-                self.trace.hints_ignored += parts;
-                let op =
-                    if request.op == nandle_trace::Op::FlashAlloc { Op::FlashAlloc } else { Op::FlashFree };
-                return self.nothing_to_do(user, op, at, parts);
-            }
-            nandle_trace::Op::FlashAlloc => Op::FlashAlloc,
-            nandle_trace::Op::FlashFree => Op::FlashFree,
-        };
+        let op = request.op;
+        if op.concerns_objects() && !self.objects {
+            // Of an object of several ranges, a lone user's come one by one.
+            let parts = 1 + self.ranges.len() as u64;
+            self.ranges.clear();
+            self.trace.submitted += parts - 1;
+            self.in_phase += parts - 1;
+            self.trace.hints_ignored += parts;
+            return self.nothing_to_do(user, op, at, parts);
+        }
         let (lsn, sectors) = address.sectors(request);
         if op == Op::Trim && sectors == 0 {
             return self.nothing_to_do(user, op, at, 1);
         }
-        let mut ranges = Vec::new();
+        let mut listed = Vec::new();
         let mut parts = 1;
         if op == Op::FlashAlloc && !self.ranges.is_empty() {
             parts += self.ranges.len() as u32;
             self.trace.submitted += self.ranges.len() as u64;
             self.in_phase += self.ranges.len() as u64;
-            put_range(&mut ranges, (lsn, sectors));
-            self.ranges.iter().for_each(|range| put_range(&mut ranges, address.sectors(range)));
+            let others = self.ranges.iter().map(|range| address.sectors(range));
+            let ranges =
+                iter::once((lsn, sectors)).chain(others).map(|(first, sectors)| Range { first, sectors });
+            listed = list(&ranges.collect::<Vec<_>>());
         }
         let mut stream = request.stream;
         if stream == 0 && request.object != 0 {
@@ -494,7 +489,7 @@ impl<'a> Replayer<'a> {
             }
         };
         let id = self.trace.submitted << SLOT_BITS | u64::from(number);
-        let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &ranges };
+        let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &listed };
         let contents;
         if let Some(oracle) = &mut self.oracle {
             let reach = lsn.checked_add(sectors).is_some_and(|e| e <= self.ssd.layout().logical_sectors);
@@ -633,7 +628,7 @@ impl<'a> Replayer<'a> {
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
             self.turns.completed(slot.user, slot.op, completion.at);
-            if matches!(slot.op, Op::FlashAlloc | Op::FlashFree) {
+            if slot.op.concerns_objects() {
                 let honoured = completion.status == Status::Ok;
                 self.meter.called(slot.op, honoured, completion.at - slot.arrival, completion.at, &self.ssd);
             } else if completion.status == Status::Ok {
@@ -693,12 +688,10 @@ impl Turns {
     }
 }
 
-/// Adds a range to the data of a FlashAlloc command, in the layout of [`Op::FlashAlloc`].
-fn put_range(data: &mut Vec<u8>, (lsn, sectors): (u64, u64)) {
-    data.extend(0_u32.to_le_bytes());
-    // What does not fit the field is no range of any device: the drive refuses it.
-    data.extend(u32::try_from(sectors).unwrap_or(0).to_le_bytes());
-    data.extend(lsn.to_le_bytes());
+/// The data of a FlashAlloc command for several ranges.
+fn list(ranges: &[Range]) -> Vec<u8> {
+    // What no list has room for is no range of any device: the drive refuses ranges of no sectors.
+    encode(ranges).unwrap_or_else(|_| vec![0; ranges.len() * Range::BYTES])
 }
 
 #[cfg(test)]

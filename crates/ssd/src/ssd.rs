@@ -472,7 +472,7 @@ impl Ssd {
     }
 
     fn refuse(&self, command: &Command<'_>) -> Status {
-        if matches!(command.op, Op::FlashAlloc | Op::FlashFree) {
+        if command.op.concerns_objects() {
             return self.refuse_object(command);
         }
         let end = command.lsn.checked_add(command.sectors);
@@ -503,7 +503,7 @@ impl Ssd {
         let kind = command.op as usize;
         stats.requests[kind] += 1;
         stats.bytes[kind] += command.sectors * u64::from(self.flash.config.geometry.sector_bytes);
-        if matches!(command.op, Op::Read | Op::Write) {
+        if command.op.moves_data() {
             let aligned = start == 0 && (command.sectors == spp || command.sectors.is_multiple_of(spp));
             stats.unaligned_writes += u64::from(command.op == Op::Write && !aligned);
             stats.across_page_requests += u64::from(command.sectors <= spp && start + command.sectors > spp);

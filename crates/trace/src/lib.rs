@@ -21,7 +21,8 @@ mod trace;
 mod write;
 
 pub use info::{Info, InfoOptions, OpInfo, PageInfo};
+pub use nandle_io::Op;
 pub use options::{Format, Options, RegexFormat, TimeUnit};
-pub use request::{Error, Op, Request, Source, Turn};
+pub use request::{Error, Request, Source, Turn};
 pub use trace::{Counts, Extent, Trace, Volume, extent, open, open_reader};
 pub use write::{WRITABLE, Writer, Written, convert, create, create_in};

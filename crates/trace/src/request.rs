@@ -1,22 +1,6 @@
 use std::path::PathBuf;
 
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// Return `bytes` from `offset`.
-    Read,
-    /// Store `bytes` at `offset`.
-    Write,
-    /// The host no longer needs `bytes` at `offset`.
-    Trim,
-    /// Everything acknowledged so far must survive a power cut.
-    Flush,
-    /// FlashAlloc's command: `bytes` at `offset` belong to `object` (FlashAlloc, section 3).
-    FlashAlloc,
-    /// End of the object's FlashAlloc instance.
-    FlashFree,
-}
+use nandle_io::Op;
 
 /// One block request, as the host issued it: never split, never aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use crate::formats::nandle::{COLUMNS, op_name};
+use crate::formats::nandle::COLUMNS;
 use crate::formats::parquet::Table;
 use crate::options::Format;
 use crate::{Error, Op, Request, Source};
@@ -202,7 +202,7 @@ impl Writer {
                     text,
                     "{},{},{},{},{},{},{}",
                     r.time_ns,
-                    op_name(r.op),
+                    r.op.name(),
                     r.offset,
                     r.bytes,
                     r.stream,
@@ -269,7 +269,7 @@ fn inexpressible(format: Format, r: &Request) -> Option<String> {
         _ => &[Op::Read, Op::Write],
     };
     if !ops.contains(&r.op) {
-        return Some(format!("{format} has no {}", op_name(r.op)));
+        return Some(format!("{format} has no {}", r.op.name()));
     }
     let sectors = matches!(format, Format::Disksim | Format::Mqsim | Format::Ssdsim);
     (sectors && !(r.offset.is_multiple_of(SECTOR) && r.bytes.is_multiple_of(SECTOR)))

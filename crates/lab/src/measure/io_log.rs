@@ -66,18 +66,6 @@ fn schema() -> Arc<Schema> {
     ]))
 }
 
-/// The name of a kind of request in files.
-pub(crate) fn op_name(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Trim => "trim",
-        Op::Flush => "flush",
-        Op::FlashAlloc => "flashalloc",
-        Op::FlashFree => "flashfree",
-    }
-}
-
 impl IoLog {
     /// Begins a log in a new file.
     ///
@@ -109,7 +97,7 @@ impl IoLog {
         };
         let columns: Vec<ArrayRef> = vec![
             short(|r| r.phase),
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|r| op_name(r.op)))),
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|r| r.op.name()))),
             number(|r| r.offset),
             number(|r| r.bytes),
             short(|r| r.stream),

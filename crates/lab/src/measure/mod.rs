@@ -12,8 +12,8 @@ mod steady;
 mod summarise;
 pub mod summary;
 
+pub(crate) use io_log::properties as parquet_properties;
 pub use io_log::{Io, IoLog};
-pub(crate) use io_log::{op_name, properties as parquet_properties};
 pub use latency::Latency;
 pub use rows::{Row, Rows};
 pub use steady::{Steadiness, Steady};

@@ -25,15 +25,7 @@ impl nandle_trace::Source for List {
 }
 
 fn write(time_ns: u64, page: u64) -> Request {
-    Request {
-        time_ns,
-        offset: page * 8192,
-        bytes: 8192,
-        object: 0,
-        stream: 0,
-        op: nandle_trace::Op::Write,
-        fua: false,
-    }
+    Request { time_ns, offset: page * 8192, bytes: 8192, object: 0, stream: 0, op: Op::Write, fua: false }
 }
 
 /// The replayer after one phase.
@@ -120,10 +112,10 @@ fn think_keeps_gaps_after_completions() {
 fn nothing_is_lost_of_anything() {
     let mut list = vec![write(0, 0), write(0, 1 << 40), Request { bytes: 100, ..write(3, 1) }];
     let odd = |op, offset, bytes| Request { op, offset, bytes, ..write(9, 0) };
-    list.push(odd(nandle_trace::Op::Trim, 5, 100));
-    list.push(odd(nandle_trace::Op::FlashAlloc, 0, 1 << 20));
-    list.push(odd(nandle_trace::Op::Flush, 0, 0));
-    list.push(odd(nandle_trace::Op::Read, 0, 0));
+    list.push(odd(Op::Trim, 5, 100));
+    list.push(odd(Op::FlashAlloc, 0, 1 << 20));
+    list.push(odd(Op::Flush, 0, 0));
+    list.push(odd(Op::Read, 0, 0));
     for how in
         [Replay::Open { time_scale: 1.0 }, Replay::Closed { iodepth: 2 }, Replay::Think { time_scale: 1.0 }]
     {
@@ -150,7 +142,7 @@ fn with_objects(requests: Vec<Request>) -> (Trace, crate::measure::Calls, Ssd) {
 fn ranges_in_a_row_of_one_object_are_one_command() {
     const MIB: u64 = 1 << 20;
     let alloc = |object, mib: u64| Request {
-        op: nandle_trace::Op::FlashAlloc,
+        op: Op::FlashAlloc,
         object,
         stream: 3,
         ..Request { offset: mib * MIB, bytes: MIB, ..write(0, 0) }
@@ -171,7 +163,7 @@ fn ranges_in_a_row_of_one_object_are_one_command() {
     let mut ranges: Vec<usize> = ssd.flash().flashalloc_instances().iter().map(|i| i.ranges.len()).collect();
     ranges.sort_unstable();
     assert_eq!(ranges, [1, 1, 10]);
-    let free = Request { op: nandle_trace::Op::FlashFree, ..alloc(8, 100) };
+    let free = Request { op: Op::FlashFree, ..alloc(8, 100) };
     let (_, calls, ssd) = with_objects(vec![alloc(8, 100), free]);
     assert_eq!((calls.honoured, calls.freed, ssd.flash().instances_live()), (1, 1, 0));
 }
@@ -186,7 +178,7 @@ fn together(config: &DeviceConfig, users: Vec<User>, ns: Option<u64>) -> Result<
 }
 
 fn flush() -> Request {
-    Request { op: nandle_trace::Op::Flush, bytes: 0, ..write(0, 0) }
+    Request { op: Op::Flush, bytes: 0, ..write(0, 0) }
 }
 
 /// Bytes that the users in row `n` wrote.
@@ -275,7 +267,7 @@ fn one_user_calls_and_its_neighbour_does_not() {
     let sets = ["geometry.sector_bytes=4096".to_owned()];
     let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
     let alloc = |object, mib: u64| Request {
-        op: nandle_trace::Op::FlashAlloc,
+        op: Op::FlashAlloc,
         object,
         ..Request { offset: mib << 20, bytes: 1 << 20, ..write(0, 0) }
     };
@@ -292,7 +284,7 @@ fn a_call_amid_writes_overtakes_them_but_not_trims() {
     let sets = ["geometry.sector_bytes=4096".to_owned()];
     let drive = Wanted { device: "gc20", scheme: Some("flashalloc"), sets: &sets }.load().expect("valid");
     let alloc = |object, mib: u64| Request {
-        op: nandle_trace::Op::FlashAlloc,
+        op: Op::FlashAlloc,
         object,
         ..Request { offset: mib << 20, bytes: 1 << 20, ..write(0, 0) }
     };
@@ -311,7 +303,7 @@ fn a_call_amid_writes_overtakes_them_but_not_trims() {
     let (honoured, waited) = took(false, call());
     assert!(honoured == 1 && waited > alone * 3 / 2, "one after the other: {waited}, {alone}");
     // In space that it has trimmed, the call is refused unless the trim is through.
-    let trim = Request { op: nandle_trace::Op::Trim, ..alloc(0, 4) };
+    let trim = Request { op: Op::Trim, ..alloc(0, 4) };
     let (honoured, _) = took(true, vec![alloc(1, 4), trim, alloc(2, 4)]);
     assert_eq!(honoured, 2);
 }

@@ -176,8 +176,7 @@ impl Users {
 
     /// A request of `user` has completed, or was lost, at `at`.
     #[inline]
-    pub fn completed(&mut self, user: u8, op: nandle_ssd::Op, at: Time) {
-        use nandle_ssd::Op;
+    pub fn completed(&mut self, user: u8, op: Op, at: Time) {
         let member = &mut self.members[usize::from(user)];
         member.turns.push_back(at);
         match op {

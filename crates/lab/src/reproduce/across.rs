@@ -156,12 +156,8 @@ fn replay(ssd: &mut Ssd, requests: &[Request]) -> Result<Run, Error> {
     let (mut out, spp) = (Run::default(), u64::from(page / sector));
     let mut arrivals: Vec<Arrival> = Vec::with_capacity(requests.len());
     let mut done: Vec<Completion> = Vec::new();
-    for r in requests {
-        let op = match r.op {
-            nandle_trace::Op::Read => Op::Read,
-            nandle_trace::Op::Write => Op::Write,
-            _ => continue,
-        };
+    for r in requests.iter().filter(|r| r.op.moves_data()) {
+        let op = r.op;
         let (lsn, sectors) = (r.offset / u64::from(sector), r.bytes / u64::from(sector));
         if sectors == 0 {
             continue;

@@ -62,7 +62,7 @@ impl Source for WithoutTrims {
         while out.len() == before {
             self.0.fill(out, max)?;
             let given = out.len();
-            out.retain(|r| r.op != nandle_trace::Op::Trim);
+            out.retain(|r| r.op != Op::Trim);
             if given == before {
                 break;
             }
@@ -71,7 +71,7 @@ impl Source for WithoutTrims {
     }
     fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, nandle_trace::Error> {
         let turn = self.0.step(now_ns, out)?;
-        out.retain(|r| r.op != nandle_trace::Op::Trim);
+        out.retain(|r| r.op != Op::Trim);
         Ok(turn)
     }
 }

@@ -142,7 +142,7 @@ impl Pages {
             let full = (1_u64 << (page / SECTOR)) - 1;
             // Sectors stored, and whether the last write was partial.
             let mut stored: HashMap<u64, (u64, bool)> = HashMap::new();
-            for request in trace.iter().filter(|r| r.op == nandle_trace::Op::Write) {
+            for request in trace.iter().filter(|r| r.op == Op::Write) {
                 let (lsn, sectors) = sectors(request);
                 let spp = page / SECTOR;
                 for lpn in lsn / spp..=(lsn + sectors - 1) / spp {
@@ -239,12 +239,8 @@ fn replay(config: &DeviceConfig, trace: &[Request], seed: u64, alone: bool) -> R
     let most = if alone { 1 } else { config.queue.depth };
     for _ in 0..2 {
         let (mut base, mut before) = (ssd.now(), 0);
-        for (id, request) in trace.iter().enumerate() {
-            let op = match request.op {
-                nandle_trace::Op::Read => Op::Read,
-                nandle_trace::Op::Write => Op::Write,
-                _ => continue,
-            };
+        for (id, request) in trace.iter().enumerate().filter(|(_, request)| request.op.moves_data()) {
+            let op = request.op;
             finish(&mut ssd, if alone { 0 } else { u32::MAX }, trace, &arrivals, &mut sums, &mut done);
             if alone {
                 base = ssd.now() - before;
@@ -285,7 +281,7 @@ fn finish(
     }
     for completion in done.drain(..) {
         let request = completion.id as usize;
-        let write = trace[request].op == nandle_trace::Op::Write;
+        let write = trace[request].op == Op::Write;
         sums[usize::from(write)] += (completion.at - arrivals[request]) as f64;
     }
 }

@@ -191,7 +191,7 @@ fn unaligned(
         |(name, _)| format!("{name}: alignment"),
         |(_, path)| {
             let requests = traces::requests(&asked(bench, path, 300_000, 30_000), &drive)?;
-            let writes = || requests.iter().filter(|r| r.op == nandle_trace::Op::Write);
+            let writes = || requests.iter().filter(|r| r.op == nandle_io::Op::Write);
             let share = |page: u64| {
                 let odd = writes().filter(|r| !(r.offset | r.bytes).is_multiple_of(page)).count();
                 odd as f64 / writes().count().max(1) as f64

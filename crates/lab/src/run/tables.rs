@@ -9,7 +9,7 @@ use nandle_ssd::Op;
 use nandle_ssd::nand::Cause;
 
 use crate::config::Drive;
-use crate::measure::{Meter, Row, op_name};
+use crate::measure::{Meter, Row};
 
 /// The time series as a table; counts are of the interval, not running totals.
 #[must_use]
@@ -106,7 +106,7 @@ pub fn latencies(meter: &Meter) -> RecordBatch {
         let mut seen = 0;
         for bucket in histogram.iter_recorded() {
             seen += bucket.count_since_last_iteration();
-            kinds.push(op_name(op));
+            kinds.push(op.name());
             ends.push(bucket.value_iterated_to());
             counts.push(bucket.count_since_last_iteration());
             shares.push(seen as f64 / histogram.len().max(1) as f64);

@@ -8,31 +8,6 @@ pub(crate) const COLUMNS: [&str; 7] = ["time_ns", "op", "offset", "bytes", "stre
 /// Columns that must be there: the first four.
 pub(crate) const REQUIRED: usize = 4;
 
-/// The written name of an operation.
-pub(crate) fn op_name(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Trim => "trim",
-        Op::Flush => "flush",
-        Op::FlashAlloc => "flashalloc",
-        Op::FlashFree => "flashfree",
-    }
-}
-
-/// The operation of that name.
-pub(crate) fn op_of(name: &[u8]) -> Option<Op> {
-    Some(match name {
-        b"read" => Op::Read,
-        b"write" => Op::Write,
-        b"trim" => Op::Trim,
-        b"flush" => Op::Flush,
-        b"flashalloc" => Op::FlashAlloc,
-        b"flashfree" => Op::FlashFree,
-        _ => return None,
-    })
-}
-
 pub(super) struct Nandle {
     unit: u64,
     /// Index into [`COLUMNS`] of each column of the file, or none for a column not ours.
@@ -81,7 +56,7 @@ impl LineFormat for Nandle {
                 Some(0) => row.time = fields.time("time_ns", self.unit)?,
                 Some(1) => {
                     let op = fields.next("op")?;
-                    row.op = match op_of(op) {
+                    row.op = match Op::parse(op) {
                         Some(op) => op,
                         None => {
                             let expected = "read, write, trim, flush, flashalloc or flashfree";

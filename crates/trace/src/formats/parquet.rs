@@ -1,5 +1,5 @@
 //! This project's Parquet: the columns of the csv, found by name.
-use super::nandle::{COLUMNS, REQUIRED, op_name, op_of};
+use super::nandle::{COLUMNS, REQUIRED};
 use crate::input::Input;
 use crate::parse::show;
 use crate::row::{Context, Row, Rows};
@@ -173,7 +173,7 @@ fn operations(array: &ArrayRef) -> Result<Vec<Op>, String> {
         return Err("column \"op\" holds nulls".into());
     }
     let op = |text: &str| {
-        op_of(text.as_bytes()).ok_or_else(|| {
+        Op::parse(text.as_bytes()).ok_or_else(|| {
             let found = show(text.as_bytes());
             format!("op is {found}, expected read, write, trim, flush, flashalloc or flashfree")
         })
@@ -258,7 +258,7 @@ impl Table {
         let all = std::mem::take(&mut self.pending);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.time_ns))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(|r| op_name(r.op)))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|r| r.op.name()))),
             Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.offset))),
             Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.bytes))),
             Arc::new(UInt16Array::from_iter_values(all.iter().map(|r| r.stream))),

@@ -62,7 +62,7 @@ impl Merged {
                     self.turn = (self.turn + 1) % self.users.len();
                 }
                 if let Some(request) = request {
-                    let moved = if matches!(request.op, Op::Read | Op::Write) { request.bytes } else { 0 };
+                    let moved = if request.op.moves_data() { request.bytes } else { 0 };
                     self.now_ns += (u128::from(moved) * 1_000_000_000 / u128::from(self.rate)) as u64;
                     return Ok(Some(Request { time_ns: 0, ..request }));
                 }
