@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use nandle_io::Range;
 use nandle_random::Stream;
 use nandle_serve::nvme_tcp::host::{self, Host, Options, Queue, blocks, check, entry};
 use nandle_serve::nvme_tcp::wire::{Digests, Done, Sqe, Status, feature, op, u16_at, u32_at, u64_at};
@@ -20,6 +21,10 @@ const SECTOR: usize = 4096;
 
 fn temp() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
+}
+
+fn extent(first: u64, sectors: u64) -> Range {
+    Range { first, sectors }
 }
 
 fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
@@ -454,14 +459,14 @@ fn objects_are_named_by_the_vendor_commands() {
     let device = ["--timing", "off", "--scheme", "flashalloc", "--set", "op_ratio=1.5"];
     let (_server, at) = start(dir.path(), &with(SMALL, &device));
     let mut host = connect(at);
-    check(&host.flashalloc(&[(0, 64), (128, 64)]).expect("an answer")).expect("an object");
-    assert_eq!(host.flashalloc(&[(190, 8)]).expect("an answer").status, Status::OVERLAP);
-    assert_eq!(host.flashalloc(&[(1 << 40, 8)]).expect("an answer").status, Status::LBA_RANGE);
+    check(&host.flashalloc(&[extent(0, 64), extent(128, 64)]).expect("an answer")).expect("an object");
+    assert_eq!(host.flashalloc(&[extent(190, 8)]).expect("an answer").status, Status::OVERLAP);
+    assert_eq!(host.flashalloc(&[extent(1 << 40, 8)]).expect("an answer").status, Status::LBA_RANGE);
     let query = entry(op::FLASHALLOC_QUERY, 1, [(16 + 8 * 32) / 4 - 1, 0, 0, 0, 0, 0]);
     let live = good(&mut host.io, query, &[], 16 + 8 * 32);
     assert_eq!((u32_at(&live, 0), u32_at(&live, 4)), (1, 2));
-    let range = |n: usize| (u32_at(&live, 16 + 32 * n + 4), u64_at(&live, 16 + 32 * n + 8));
-    let mut ranges = [range(0), range(1)];
+    let listed = |n: usize| (u32_at(&live, 16 + 32 * n + 4), u64_at(&live, 16 + 32 * n + 8));
+    let mut ranges = [listed(0), listed(1)];
     ranges.sort_unstable();
     assert_eq!(ranges, [(64, 0), (64, 128)]);
     // The paper's firmware: CDW10 the block, CDW14 a length in 4 KiB.
@@ -489,7 +494,7 @@ fn objects_are_named_by_the_vendor_commands() {
     assert_eq!(ask(&mut host.io, renew(2, 16).0, &range, 0).status, Status::INVALID_FIELD);
     good(&mut host.io, renew(3, 40).0, &renew(3, 40).1, 0);
     assert_eq!(u32_at(&good(&mut host.io, query, &[], 16 + 8 * 32), 0), 0);
-    check(&host.flashalloc(&[(0, 64)]).expect("an answer")).expect("an object");
+    check(&host.flashalloc(&[extent(0, 64)]).expect("an answer")).expect("an object");
     // The same by the command line.
     let nandle = |ranges: &[&str]| {
         let to = at.to_string();
@@ -519,7 +524,8 @@ fn a_recorded_trace_with_objects_replays_to_the_same_flash_operations() {
         trimmed.extend(256_u32.to_le_bytes());
         trimmed.extend(at.to_le_bytes());
         good(&mut host.io, entry(op::DATASET, 1, [0, 4, 0, 0, 0, 0]), &trimmed, 0);
-        check(&host.flashalloc(&[(at, 128), (at + 128, 128)]).expect("an answer")).expect("an object");
+        check(&host.flashalloc(&[extent(at, 128), extent(at + 128, 128)]).expect("an answer"))
+            .expect("an object");
         for n in 0..64 {
             check(&write(&mut host.io, at + 4 * n, &[n as u8; 4 * SECTOR], false)).expect("a write");
             check(&write(&mut host.io, 1024 + draw.below(512), &[1; SECTOR], false)).expect("a write");

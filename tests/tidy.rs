@@ -37,13 +37,21 @@ fn dependencies_point_one_way() {
         ("ssd", vec!["nandle-io", "nandle-random", "nandle-nand"]),
         ("trace", vec!["nandle-io", "nandle-random"]),
         ("lab", vec!["nandle-io", "nandle-random", "nandle-ssd", "nandle-trace"]),
-        ("host", vec![]),
-        ("preload", vec!["nandle-host"]),
-        ("capi", vec!["nandle-host"]),
+        ("host", vec!["nandle-io"]),
+        ("preload", vec!["nandle-host", "nandle-io"]),
+        ("capi", vec!["nandle-host", "nandle-io"]),
         ("ublk", vec![]),
         (
             "serve",
-            vec!["nandle-host", "nandle-lab", "nandle-random", "nandle-ssd", "nandle-trace", "nandle-ublk"],
+            vec![
+                "nandle-host",
+                "nandle-io",
+                "nandle-lab",
+                "nandle-random",
+                "nandle-ssd",
+                "nandle-trace",
+                "nandle-ublk",
+            ],
         ),
     ];
     for (name, allowed) in may {

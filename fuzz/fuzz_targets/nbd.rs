@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         rest = after;
         for action in session.take(now.to_vec()) {
             if let Action::Submit(ticket, io) = action {
-                let outcome = plan::steps(io, &shape).map(|_| Vec::new());
+                let outcome = plan::steps(io, &shape).map(|_| Vec::new()).map_err(Fault::Drive);
                 let _ = ticket.answer(outcome);
                 let _ = ticket.answer(Err(Fault::Gone));
             }

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use nandle_serve::nvme_tcp::session::{Action, MOST_WANTED, Session};
 use nandle_serve::nvme_tcp::subsystem::{Model, Subsystem};
 use nandle_serve::nvme_tcp::wire::{Encoder, Out};
-use nandle_serve::{Shape, plan};
+use nandle_serve::{Fault, Shape, plan};
 
 fuzz_target!(|data: &[u8]| {
     let shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
@@ -29,11 +29,11 @@ fuzz_target!(|data: &[u8]| {
                 Action::Submit(ticket, ios) => {
                     let mut outcome = Ok(Vec::new());
                     for io in ios {
-                        outcome = plan::steps(io, &shape).map(|_| Vec::new());
+                        outcome = plan::steps(io, &shape).map(|_| Vec::new()).map_err(Fault::Drive);
                     }
                     encoder.encode(Out::Done(ticket.done(outcome)));
                 }
-                Action::Look(..) | Action::Close => {}
+                Action::Look(..) | Action::NextUnits(..) | Action::Close => {}
             }
         }
     }

@@ -21,19 +21,10 @@ const CONTENTS_LIMIT: u64 = 8 << 30;
 /// Instants carried out between looks at Python's signals.
 const INSTANTS: u32 = 10_000;
 
-const OPS: [(&str, Op); 6] = [
-    ("read", Op::Read),
-    ("write", Op::Write),
-    ("trim", Op::Trim),
-    ("flush", Op::Flush),
-    ("flashalloc", Op::FlashAlloc),
-    ("flashfree", Op::FlashFree),
-];
-
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug)]
 struct Submitted {
-    op: &'static str,
+    op: Op,
     offset: u64,
     bytes: u64,
     at: u64,
@@ -86,19 +77,6 @@ pub struct Device {
     next_id: u64,
 }
 
-fn status(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::OutOfRange => "out-of-range",
-        Status::ReadOnly => "read-only",
-        Status::Overlap => "overlap",
-        Status::TooManyRanges => "too-many-ranges",
-        Status::NoCleanBlocks => "no-clean-blocks",
-        Status::Unsupported => "unsupported",
-        Status::MediaError => "media-error",
-    }
-}
-
 impl Device {
     fn ssd(&self) -> PyResult<&Ssd> {
         self.ssd
@@ -131,15 +109,17 @@ impl Device {
             let Some(of) = self.pending.remove(&c.id) else { continue };
             self.done.push_back(Completion {
                 id: c.id,
-                op: of.op,
+                op: of.op.name(),
                 offset: of.offset,
                 bytes: of.bytes,
                 submitted_ns: of.at,
                 completed_ns: c.at,
                 latency_ns: c.at - of.at,
-                status: status(c.status),
-                data: (keeps_data && of.op == "read" && matches!(c.status, Status::Ok | Status::MediaError))
-                    .then(|| PyBytes::new(py, &c.data).unbind()),
+                status: c.status.name(),
+                data: (keeps_data
+                    && of.op == Op::Read
+                    && matches!(c.status, Status::Ok | Status::MediaError))
+                .then(|| PyBytes::new(py, &c.data).unbind()),
                 unreadable: c.unreadable.iter().map(|&(lsn, n)| (lsn * sector, n * sector)).collect(),
             });
         }
@@ -228,9 +208,9 @@ impl Device {
         data: Option<&[u8]>,
         at: Option<u64>,
     ) -> PyResult<u64> {
-        let Some(&(name, kind)) = OPS.iter().find(|(name, _)| *name == op) else {
-            let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
-            return Err(wrong(format!("op = {op:?}: expected one of {}", names.join(", "))));
+        let Some(kind) = Op::parse(op.as_bytes()) else {
+            let names = Op::ALL.map(Op::name).join(", ");
+            return Err(wrong(format!("op = {op:?}: expected one of {names}")));
         };
         let sector = self.sector();
         for (what, value) in [("offset", offset), ("bytes", bytes)] {
@@ -265,12 +245,12 @@ impl Device {
                 )));
             }
             (Some(_), other) if other != Op::Write => {
-                return Err(wrong(format!("data with a {name}: expected it with a write only")));
+                return Err(wrong(format!("data with a {op}: expected it with a write only")));
             }
             (data, _) => data.unwrap_or_default(),
         };
         if fua && kind != Op::Write {
-            return Err(wrong(format!("fua with a {name}: expected it with a write only")));
+            return Err(wrong(format!("fua with a {op}: expected it with a write only")));
         }
         self.step_while(py, |ssd| ssd.next_event().filter(|&next| next <= at))?;
         if !self.ssd()?.accepts() {
@@ -281,7 +261,7 @@ impl Device {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.pending.insert(id, Submitted { op: name, offset, bytes, at });
+        self.pending.insert(id, Submitted { op: kind, offset, bytes, at });
         self.work(py, |ssd, done| {
             ssd.advance(at, done);
             let command =
@@ -432,11 +412,11 @@ impl Device {
         };
         let (programs, programmed) = of(&counters.programs);
         let (reads, _) = of(&counters.reads);
-        let host: serde_json::Map<String, Value> = OPS
-            .iter()
-            .map(|&(name, op)| {
+        let host: serde_json::Map<String, Value> = Op::ALL
+            .into_iter()
+            .map(|op| {
                 (
-                    name.to_owned(),
+                    op.name().to_owned(),
                     json!({ "requests": s.requests[op as usize], "bytes": s.bytes[op as usize] }),
                 )
             })

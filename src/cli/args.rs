@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use nandle_io::Range;
 use nandle_lab::Error;
 use nandle_lab::address::Fit;
 use nandle_lab::config::{Drive, Wanted};
@@ -214,7 +215,7 @@ pub struct FlashAlloc {
     pub offset: Option<u64>,
     /// Ranges of the object: first logical block, and how many.
     #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = super::serve::range)]
-    pub ranges: Vec<(u64, u32)>,
+    pub ranges: Vec<Range>,
 }
 
 /// `nandle fsck`

@@ -2,6 +2,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use nandle_host::drive::Refusal;
+use nandle_io::Range;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
 use nandle_lab::units::bytes;
@@ -172,10 +173,11 @@ fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
 }
 
 /// A range of logical blocks, as `nandle flashalloc` takes it.
-pub fn range(text: &str) -> Result<(u64, u32), String> {
+pub fn range(text: &str) -> Result<Range, String> {
     let parse = || {
         let (lba, length) = text.split_once(':')?;
-        Some((lba.parse().ok()?, length.parse().ok().filter(|&n: &u32| n > 0)?))
+        let sectors = length.parse().ok().filter(|&n: &u32| n > 0)?;
+        Some(Range { first: lba.parse().ok()?, sectors: sectors.into() })
     };
     parse()
         .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))

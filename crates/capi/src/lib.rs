@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nandle_host::drive::ranges;
 use nandle_host::{Address, Drive, Place, Refusal};
+use nandle_io::Status;
 
+const OTHER: c_int = -7;
 const EIO: c_int = -8;
 const EINVAL: c_int = -9;
 
@@ -20,14 +22,23 @@ pub struct Range {
 
 fn number(refusal: &Refusal) -> c_int {
     match refusal {
-        Refusal::Overlap => -1,
-        Refusal::NoCleanBlocks => -2,
-        Refusal::NoObjects => -3,
-        Refusal::OutOfRange => -4,
-        Refusal::TooManyRanges => -5,
+        Refusal::Drive(status) => status_number(*status),
         Refusal::Nothing => -6,
-        Refusal::Status(_) => -7,
+        Refusal::Other(_) => OTHER,
         Refusal::Io(_) => EIO,
+    }
+}
+
+/// What `nandle.h` calls each end of a command.
+fn status_number(status: Status) -> c_int {
+    match status {
+        Status::Ok => 0,
+        Status::Overlap => -1,
+        Status::NoCleanBlocks => -2,
+        Status::Unsupported => -3,
+        Status::OutOfRange => -4,
+        Status::TooManyRanges => -5,
+        Status::ReadOnly | Status::MediaError => OTHER,
     }
 }
 

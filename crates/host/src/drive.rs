@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use nandle_io::{Range, Status};
+
 use crate::initiator::{Host, Options};
-use crate::wire::{Done, Status};
+use crate::wire::Done;
 use crate::{Address, Extent, Place};
 
 /// Ranges of one command.
@@ -14,27 +16,15 @@ const MOST_RANGES: usize = 256;
 /// Why the drive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// An object has some of the sectors already.
-    #[error("an object has some of the blocks already")]
-    Overlap,
-    /// No clean blocks can be had.
-    #[error("the drive has no clean blocks for it")]
-    NoCleanBlocks,
-    /// The drive knows no objects.
-    #[error("the drive's stream policy is not flashalloc")]
-    NoObjects,
-    /// Beyond the end of the drive.
-    #[error("a range reaches beyond the end of the drive")]
-    OutOfRange,
-    /// More ranges than the drive takes.
-    #[error("more ranges than the drive takes")]
-    TooManyRanges,
+    /// The drive said so, and not [`Status::Ok`].
+    #[error("{0}")]
+    Drive(Status),
     /// No whole logical block of the drive is among what was named.
     #[error("nothing on the drive to speak of: no whole logical block")]
     Nothing,
     /// Another status of NVMe.
     #[error("status code type {}, code {:02x}h", .0 >> 8, .0 & 0xff)]
-    Status(u16),
+    Other(u16),
     /// Connection, or file system.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -45,15 +35,11 @@ pub enum Refusal {
 /// # Errors
 /// The reason, if the drive refused.
 pub fn judge(done: &Done) -> Result<(), Refusal> {
-    Err(match done.status {
-        Status::OK => return Ok(()),
-        Status::INVALID_OPCODE => Refusal::NoObjects,
-        Status::OVERLAP => Refusal::Overlap,
-        Status::COMMAND_SIZE => Refusal::TooManyRanges,
-        Status::LBA_RANGE => Refusal::OutOfRange,
-        Status::CAPACITY => Refusal::NoCleanBlocks,
-        other => Refusal::Status(other.code()),
-    })
+    match done.status.of_drive() {
+        Some(Status::Ok) => Ok(()),
+        Some(status) => Err(Refusal::Drive(status)),
+        None => Err(Refusal::Other(done.status.code())),
+    }
 }
 
 /// A connection to a drive under `nandle serve --nvme-tcp`.
@@ -79,11 +65,11 @@ impl Drive {
         self.block
     }
 
-    /// FlashAlloc: these ranges (first logical block, blocks) are one object.
+    /// FlashAlloc: these ranges of logical blocks are one object.
     ///
     /// # Errors
     /// If the drive refuses, or the connection fails.
-    pub fn flashalloc_blocks(&mut self, ranges: &[(u64, u32)]) -> Result<(), Refusal> {
+    pub fn flashalloc_blocks(&mut self, ranges: &[Range]) -> Result<(), Refusal> {
         judge(&self.host.flashalloc(ranges)?)
     }
 
@@ -160,7 +146,7 @@ impl Drive {
         self.host.instances()
     }
 
-    fn blocks(&self, ranges: &[(u64, u64)]) -> Vec<(u64, u32)> {
+    fn blocks(&self, ranges: &[(u64, u64)]) -> Vec<Range> {
         whole_blocks(ranges, self.block)
     }
 }
@@ -171,14 +157,15 @@ pub fn ranges(extents: &[Extent]) -> Vec<(u64, u64)> {
     extents.iter().map(|e| (e.physical, e.bytes)).collect()
 }
 
-fn whole_blocks(ranges: &[(u64, u64)], block: u64) -> Vec<(u64, u32)> {
+/// The whole blocks of ranges (first byte, bytes), in ranges that a list has room for.
+fn whole_blocks(ranges: &[(u64, u64)], block: u64) -> Vec<Range> {
     let mut out = vec![];
     for &(offset, bytes) in ranges {
         let (mut from, to) = (offset.div_ceil(block), offset.saturating_add(bytes) / block);
         while from < to {
-            let count = u32::try_from(to - from).unwrap_or(u32::MAX);
-            out.push((from, count));
-            from += u64::from(count);
+            let sectors = (to - from).min(u32::MAX.into());
+            out.push(Range { first: from, sectors });
+            from += sectors;
         }
     }
     out
@@ -191,10 +178,25 @@ mod tests {
     #[test]
     fn ranges_are_rounded_inward_to_blocks() {
         let far = (1_u64 << 32) + 5;
+        let most = u64::from(u32::MAX);
         assert_eq!(
             whole_blocks(&[(100, 4096), (4096, 8192), (8191, 4098), (1 << 40, far * 4096)], 4096),
-            [(1, 2), (2, 1), (1 << 28, u32::MAX), ((1 << 28) + u64::from(u32::MAX), 6)]
+            [(1, 2), (2, 1), (1 << 28, most), ((1 << 28) + most, 6)]
+                .map(|(first, sectors)| Range { first, sectors })
         );
         assert!(whole_blocks(&[(1, 4095), (0, 0)], 4096).is_empty());
+    }
+
+    #[test]
+    fn what_the_drive_says_survives_nvme() {
+        for status in Status::ALL {
+            match judge(&Done::new(1, status.into())) {
+                Ok(()) => assert_eq!(status, Status::Ok),
+                Err(Refusal::Drive(told)) => assert!(told == status && status != Status::Ok),
+                Err(other) => panic!("{status:?}: {other}"),
+            }
+        }
+        let done = Done::new(1, crate::wire::Status::INTERNAL);
+        assert!(matches!(judge(&done), Err(Refusal::Other(0x06))));
     }
 }

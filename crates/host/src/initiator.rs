@@ -6,6 +6,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use nandle_io::{Range, encode};
+
 use crate::wire::{
     DISCOVERY_NQN, Digests, Done, HEAD, IN_CAPSULE, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status, build,
     flag, op, parts, pdu, put, text, u16_at, u32_at, u64_at,
@@ -282,11 +284,11 @@ impl Host {
         }
     }
 
-    /// FlashAlloc: these ranges (first logical block, blocks) belong to one object.
+    /// FlashAlloc: these ranges of logical blocks belong to one object.
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn flashalloc(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+    pub fn flashalloc(&mut self, ranges: &[Range]) -> io::Result<Done> {
         self.objects(ranges, 0)
     }
 
@@ -294,7 +296,7 @@ impl Host {
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn flashalloc_anew(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+    pub fn flashalloc_anew(&mut self, ranges: &[Range]) -> io::Result<Done> {
         self.objects(ranges, 1)
     }
 
@@ -302,22 +304,22 @@ impl Host {
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn flashfree(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+    pub fn flashfree(&mut self, ranges: &[Range]) -> io::Result<Done> {
         self.objects(ranges, 3)
     }
 
-    fn objects(&mut self, ranges: &[(u64, u32)], how: u32) -> io::Result<Done> {
+    fn objects(&mut self, ranges: &[Range], how: u32) -> io::Result<Done> {
         let count = ranges.len().saturating_sub(1) as u32;
-        self.io.command(entry(op::FLASHALLOC, 1, [count, how, 0, 0, 0, 0]), &list(ranges), 0)
+        self.io.command(entry(op::FLASHALLOC, 1, [count, how, 0, 0, 0, 0]), &list(ranges)?, 0)
     }
 
-    /// Trim: these ranges (first logical block, blocks; at most 256) are forgotten.
+    /// Trim: these ranges of logical blocks (at most 256) are forgotten.
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn trim(&mut self, ranges: &[(u64, u32)]) -> io::Result<Done> {
+    pub fn trim(&mut self, ranges: &[Range]) -> io::Result<Done> {
         let count = ranges.len().saturating_sub(1) as u32;
-        self.io.command(entry(op::DATASET, 1, [count, DEALLOCATE, 0, 0, 0, 0]), &list(ranges), 0)
+        self.io.command(entry(op::DATASET, 1, [count, DEALLOCATE, 0, 0, 0, 0]), &list(ranges)?, 0)
     }
 
     /// How many objects of FlashAlloc live.
@@ -331,15 +333,9 @@ impl Host {
     }
 }
 
-/// Ranges as Dataset Management and FlashAlloc take them: 16 bytes each.
-fn list(ranges: &[(u64, u32)]) -> Vec<u8> {
-    let mut data = Vec::with_capacity(16 * ranges.len());
-    for (lba, count) in ranges {
-        data.extend([0; 4]);
-        data.extend(count.to_le_bytes());
-        data.extend(lba.to_le_bytes());
-    }
-    data
+/// Ranges as Dataset Management and FlashAlloc take them.
+fn list(ranges: &[Range]) -> io::Result<Vec<u8>> {
+    encode(ranges).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a range of 2^32 blocks or more"))
 }
 
 /// Enables the controller of an admin queue (CC.EN) and sees that it is ready.

@@ -152,6 +152,29 @@ impl Status {
     pub fn code(self) -> u16 {
         self.0 & 0x7ff
     }
+
+    /// How the drive ended the command, if this says it: of an I/O command.
+    #[must_use]
+    pub fn of_drive(self) -> Option<nandle_io::Status> {
+        nandle_io::Status::ALL.into_iter().find(|&status| Self::from(status) == self)
+    }
+}
+
+/// NVMe's word for each end of a command.
+impl From<nandle_io::Status> for Status {
+    fn from(status: nandle_io::Status) -> Self {
+        use nandle_io::Status as Drive;
+        match status {
+            Drive::Ok => Self::OK,
+            Drive::OutOfRange => Self::LBA_RANGE,
+            Drive::ReadOnly => Self::READ_ONLY,
+            Drive::Overlap => Self::OVERLAP,
+            Drive::TooManyRanges => Self::COMMAND_SIZE,
+            Drive::NoCleanBlocks => Self::CAPACITY,
+            Drive::Unsupported => Self::INVALID_OPCODE,
+            Drive::MediaError => Self::UNRECOVERED_READ,
+        }
+    }
 }
 
 macro_rules! at {

@@ -1,6 +1,7 @@
 //! A command in sectors, and its end.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::{Op, Range};
 
@@ -57,6 +58,51 @@ pub enum Status {
     MediaError,
 }
 
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::OutOfRange,
+        Self::ReadOnly,
+        Self::Overlap,
+        Self::TooManyRanges,
+        Self::NoCleanBlocks,
+        Self::Unsupported,
+        Self::MediaError,
+    ];
+
+    /// The name in files and for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::OutOfRange => "out-of-range",
+            Self::ReadOnly => "read-only",
+            Self::Overlap => "overlap",
+            Self::TooManyRanges => "too-many-ranges",
+            Self::NoCleanBlocks => "no-clean-blocks",
+            Self::Unsupported => "unsupported",
+            Self::MediaError => "media-error",
+        }
+    }
+}
+
+/// What it means to whoever asked.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "done",
+            Self::OutOfRange => "beyond the end of the device, or of no length",
+            Self::ReadOnly => "the flash is worn out: no more writes",
+            Self::Overlap => "an object has some of the sectors already",
+            Self::TooManyRanges => "more ranges than the drive takes",
+            Self::NoCleanBlocks => "the drive has no clean blocks for it",
+            Self::Unsupported => "the drive's stream policy does not know the command",
+            Self::MediaError => "the flash cannot return the data",
+        })
+    }
+}
+
 /// A request is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -71,4 +117,20 @@ pub struct Completion {
     /// Of a read with [`Status::MediaError`]: the sectors that the flash did not return, as (first,
     /// how many), ascending. The others are as they should be.
     pub unreadable: Vec<(u64, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn every_status_has_a_name_and_a_text_of_its_own() {
+        for (n, status) in Status::ALL.into_iter().enumerate() {
+            for other in &Status::ALL[..n] {
+                assert_ne!(status.name(), other.name());
+                assert_ne!(status.to_string(), other.to_string());
+            }
+        }
+    }
 }

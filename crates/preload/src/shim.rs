@@ -15,6 +15,7 @@ use libc::{off64_t, size_t};
 use nandle_host::drive::{Refusal, ranges};
 use nandle_host::extents::device_of;
 use nandle_host::{Drive, Extent, Place};
+use nandle_io::Status;
 
 use crate::errno;
 use crate::settings::{Debug, Settings};
@@ -230,11 +231,11 @@ impl State {
                 self.pause(settings, link, &e);
                 false
             }
-            Err(Refusal::Overlap) => {
+            Err(Refusal::Drive(Status::Overlap)) => {
                 add(&self.counts.overlaps, 1);
                 false
             }
-            Err(Refusal::NoCleanBlocks) => {
+            Err(Refusal::Drive(Status::NoCleanBlocks)) => {
                 add(&self.counts.no_blocks, 1);
                 false
             }

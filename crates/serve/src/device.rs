@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use nandle_io::{Op, Status};
 use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
@@ -12,83 +13,106 @@ use nandle_ssd::nand::Time;
 use crate::live::Snapshot;
 use crate::{Driver, Report, outbox};
 
-/// A request in bytes, anywhere on the device: [`crate::plan`] makes whole sectors of it.
+/// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Io {
+pub struct Io {
+    /// What is asked for.
+    pub op: Op,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 for a flush.
+    pub bytes: u64,
+    /// As of [`nandle_io::Command`], but that a write without any stores zeros.
+    pub data: Vec<u8>,
+    /// Durable before it is answered.
+    pub fua: bool,
+    /// Host stream or placement identifier of a write; 0 for none.
+    pub stream: u16,
+    /// Of a trim: what is no whole sector becomes zero too, instead of staying as it is.
+    pub exact: bool,
+}
+
+impl Io {
+    fn new(op: Op, offset: u64, bytes: u64) -> Self {
+        Self { op, offset, bytes, data: Vec::new(), fua: false, stream: 0, exact: false }
+    }
+
     /// Return bytes.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        bytes: u32,
-    },
+    #[must_use]
+    pub fn read(offset: u64, bytes: u64) -> Self {
+        Self::new(Op::Read, offset, bytes)
+    }
+
     /// Store bytes.
-    Write {
-        /// First byte.
-        offset: u64,
-        /// What to store.
-        data: Vec<u8>,
-        /// Durable before it is answered.
-        fua: bool,
-        /// Host stream or placement identifier; 0 for none.
-        stream: u16,
-    },
+    #[must_use]
+    pub fn write(offset: u64, data: Vec<u8>) -> Self {
+        Self { bytes: data.len() as u64, data, ..Self::new(Op::Write, offset, 0) }
+    }
+
     /// Forget the whole sectors within; what is read there afterwards is zero.
-    Trim {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        bytes: u64,
-        /// Durable before it is answered.
-        fua: bool,
-    },
-    /// Store zeros.
-    Zero {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        bytes: u64,
-        /// The drive may forget the sectors instead of programming zeros.
-        may_trim: bool,
-        /// Durable before it is answered.
-        fua: bool,
-    },
+    #[must_use]
+    pub fn trim(offset: u64, bytes: u64) -> Self {
+        Self::new(Op::Trim, offset, bytes)
+    }
+
+    /// Store zeros; with `may_trim` the drive may forget the sectors instead of programming them.
+    #[must_use]
+    pub fn zeros(offset: u64, bytes: u64, may_trim: bool) -> Self {
+        let op = if may_trim { Op::Trim } else { Op::Write };
+        Self { exact: may_trim, ..Self::new(op, offset, bytes) }
+    }
+
     /// Make durable whatever was answered before.
-    Flush,
-    /// FlashAlloc: these ranges (first byte, bytes), of whole sectors, belong to one object.
-    FlashAlloc {
-        /// The ranges.
-        ranges: Vec<(u64, u64)>,
-    },
-    /// FlashFree: the objects that have some of these ranges' sectors are at their end; their pages stay.
-    FlashFree {
-        /// The ranges.
-        ranges: Vec<(u64, u64)>,
-    },
-    /// FDP: these handles go on to their next reclaim unit.
-    NextUnits {
-        /// The handles.
-        handles: Vec<u16>,
-    },
+    #[must_use]
+    pub fn flush() -> Self {
+        Self::new(Op::Flush, 0, 0)
+    }
+
+    /// FlashAlloc: whole sectors belong to one object.
+    #[must_use]
+    pub fn object(offset: u64, bytes: u64) -> Self {
+        Self::new(Op::FlashAlloc, offset, bytes)
+    }
+
+    /// FlashAlloc: the ranges of a list ([`nandle_io::encode`]) belong to one object.
+    #[must_use]
+    pub fn object_of(list: Vec<u8>) -> Self {
+        Self { data: list, ..Self::object(0, 0) }
+    }
+
+    /// FlashFree: the objects that have some of the sectors are at their end; their pages stay.
+    #[must_use]
+    pub fn object_ends(offset: u64, bytes: u64) -> Self {
+        Self::new(Op::FlashFree, offset, bytes)
+    }
+
+    /// The same, durable before it is answered or not.
+    #[must_use]
+    pub fn fua(self, fua: bool) -> Self {
+        Self { fua, ..self }
+    }
+
+    /// The same of a host stream.
+    #[must_use]
+    pub fn stream(self, stream: u16) -> Self {
+        Self { stream, ..self }
+    }
+
+    /// Bytes that it or its answer takes.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        match self.op {
+            Op::Read => self.bytes,
+            _ => self.data.len() as u64,
+        }
+    }
 }
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// It reaches beyond the end of the device.
-    OutOfRange,
-    /// The flash is worn out: no more writes.
-    ReadOnly,
-    /// The drive does not know the command.
-    Unsupported,
-    /// The flash cannot return some of the sectors.
-    Media,
-    /// FlashAlloc: an object has some of the sectors already.
-    Overlap,
-    /// FlashAlloc: more ranges than the drive takes.
-    TooManyRanges,
-    /// FlashAlloc: there are no clean blocks for the object.
-    NoCleanBlocks,
+    /// The drive ended it so, and not with [`Status::Ok`].
+    Drive(Status),
     /// The image file cannot be written: nothing can be promised any more.
     Image,
     /// The server is shutting down.
@@ -110,6 +134,7 @@ pub(crate) struct Job {
 
 pub(crate) enum Message {
     Job(Job),
+    NextUnits(Vec<u16>, Reply),
     Report(Sender<Report>),
     Inspect(Box<dyn FnOnce(&Ssd) + Send>),
     Snapshot(Sender<Snapshot>),
@@ -238,6 +263,13 @@ impl Device {
         }
     }
 
+    /// FDP: these handles go on to their next reclaim unit. `reply` as of [`Self::submit`].
+    pub(crate) fn next_units(&self, handles: Vec<u16>, reply: impl FnOnce(Outcome) + Send + 'static) {
+        if let Err(Message::NextUnits(_, reply)) = self.send(Message::NextUnits(handles, Box::new(reply))) {
+            reply(Err(Fault::Gone));
+        }
+    }
+
     /// Sends a message that the driver answers; none if it is gone, or if it did not answer and `wanted`
     /// is no longer true.
     fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
@@ -318,10 +350,10 @@ mod tests {
         let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
-        let io = Io::Read { offset: 0, bytes: 7 };
+        let io = Io::read(0, 7);
         device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
         std::thread::scope(|scope| {
-            scope.spawn(|| device.submit(Io::Flush, |outcome| assert_eq!(outcome, Ok(vec![]))));
+            scope.spawn(|| device.submit(Io::flush(), |outcome| assert_eq!(outcome, Ok(vec![]))));
         });
         theirs.set_nonblocking(true).expect("set");
         let mut answer = [9; 9];

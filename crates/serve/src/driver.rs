@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
+use nandle_io::{Command, Completion, Op, Status};
 use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
+use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
-use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use nandle_trace::{Format, Request, Writer};
 
 use crate::device::{Job, Message, Reply, Seat};
@@ -26,8 +27,8 @@ use crate::image::Image;
 use crate::live::shadow::{self, Shadow};
 use crate::live::{Snapshot, Window};
 use crate::outbox;
-use crate::plan::{self, Step};
-use crate::{Clock, Device, Error, Fault, Io, Lateness, Report, Shape};
+use crate::plan::{self, Step, Then};
+use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
 /// Requests taken from the queue while the drive is full; further ones stay in the queue.
 const BACKLOG: usize = 64;
@@ -130,12 +131,6 @@ enum Turn {
     Sleep(Option<Time>),
     /// Nothing any more; whether the power was cut.
     Over(bool),
-}
-
-enum Then {
-    Nothing,
-    Answer { skip: usize, bytes: usize },
-    Write { lsn: u64, skip: usize, data: Vec<u8>, fua: bool, stream: u16 },
 }
 
 /// The thread's state.
@@ -350,8 +345,8 @@ impl Driver {
         }
         // From here on every request is refused, also those that wait in the queue.
         while let Ok(message) = this.receiver.try_recv() {
-            if let Message::Job(job) = message {
-                (job.reply)(Err(Fault::Gone));
+            if let Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) = message {
+                reply(Err(Fault::Gone));
             }
         }
         outbox::flush();
@@ -525,27 +520,30 @@ impl Driver {
             Message::Summary(to) => {
                 let _ = to.send(Box::new(self.summary()));
             }
-            Message::Job(job) if self.stopping => (job.reply)(Err(Fault::Gone)),
+            Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) if self.stopping => {
+                reply(Err(Fault::Gone));
+            }
             Message::Job(job) => self.job(job)?,
+            Message::NextUnits(handles, reply) => {
+                for handle in handles {
+                    self.ssd.next_reclaim_unit(handle);
+                    self.feeds.iter().for_each(|feed| feed.next_unit(handle));
+                }
+                reply(Ok(Vec::new()));
+            }
         }
         Ok(())
     }
 
     fn job(&mut self, job: Job) -> Result<(), Error> {
-        if let Io::NextUnits { handles } = &job.io {
-            for &handle in handles {
-                self.ssd.next_reclaim_unit(handle);
-                self.feeds.iter().for_each(|feed| feed.next_unit(handle));
-            }
-        }
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
                 (job.reply)(Ok(Vec::new()));
                 return Ok(());
             }
             Ok(steps) => steps,
-            Err(fault) => {
-                (job.reply)(Err(fault));
+            Err(status) => {
+                (job.reply)(Err(Fault::Drive(status)));
                 return Ok(());
             }
         };
@@ -597,9 +595,9 @@ impl Driver {
         let Some(step) = task.steps.front() else { return Ok(()) };
         // The second half of a read-modify-write has its sectors already.
         if task.changes.is_none()
-            && let Some((from, to)) = step.changes(sector)
+            && let Some((from, to)) = step.changes()
         {
-            let changes = Changes { from, to, merge: matches!(step, Step::Merge { .. }) };
+            let changes = Changes { from, to, merge: step.merges() };
             if self.must_wait(number, changes) {
                 self.held.push(number);
                 return Ok(());
@@ -610,40 +608,20 @@ impl Driver {
             }
         }
         let Some(task) = self.tasks.get_mut(&number) else { return Ok(()) };
-        let Some(step) = task.steps.pop_front() else { return Ok(()) };
-        let (mut written, mut durable, mut hint) = (Vec::new(), false, 0);
-        let (op, lsn, sectors, then) = match step {
-            Step::Read { lsn, sectors, skip, bytes } => {
-                (Op::Read, lsn, sectors, Then::Answer { skip, bytes })
+        let Some(mut step) = task.steps.pop_front() else { return Ok(()) };
+        if step.op == Op::Write && step.data.is_empty() {
+            let now = step.sectors.min(ZEROS / sector);
+            if now < step.sectors {
+                let rest = Step::new(Op::Write, step.lsn + now, step.sectors - now);
+                task.steps.push_front(Step { fua: step.fua, stream: step.stream, ..rest });
             }
-            Step::Merge { lsn, sectors, skip, data, fua, stream } => {
-                (Op::Read, lsn, sectors, Then::Write { lsn, skip, data, fua, stream })
-            }
-            Step::Write { lsn, data, fua, stream } => {
-                let sectors = data.len() as u64 / sector;
-                (written, durable, hint) = (data, fua, stream);
-                (Op::Write, lsn, sectors, Then::Nothing)
-            }
-            Step::Zeros { lsn, sectors, fua } => {
-                let now = sectors.min(ZEROS / sector);
-                (written, durable) = (vec![0; (now * sector) as usize], fua);
-                if now < sectors {
-                    task.steps.push_front(Step::Zeros { lsn: lsn + now, sectors: sectors - now, fua });
-                }
-                (Op::Write, lsn, now, Then::Nothing)
-            }
-            Step::Trim { lsn, sectors } => (Op::Trim, lsn, sectors, Then::Nothing),
-            Step::Flush => (Op::Flush, 0, 0, Then::Nothing),
-            Step::FlashFree { lsn, sectors } => (Op::FlashFree, lsn, sectors, Then::Nothing),
-            Step::FlashAlloc(ranges) => {
-                written = ranges;
-                (Op::FlashAlloc, 0, 0, Then::Nothing)
-            }
-        };
+            (step.data, step.sectors) = (vec![0; (now * sector) as usize], now);
+        }
         let at = self.ssd.now();
         let since = task.since.min(at);
+        let Step { op, lsn, sectors, fua, stream, data, then } = step;
         (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
-        let command = Command { id: number, op, lsn, sectors, fua: durable, stream: hint, data: &written };
+        let command = Command { id: number, op, lsn, sectors, fua, stream, data: &data };
         self.submit(at, since, &command)
     }
 
@@ -654,44 +632,19 @@ impl Driver {
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };
         let sector = u64::from(self.shape.sector_bytes);
-        if command.op == Op::FlashAlloc {
-            // Requests in a row that name the same object are the ranges of one command.
-            let ranges: Vec<_> = command
-                .data
-                .chunks_exact(nandle_ssd::Range::BYTES)
-                .map(|range| {
-                    let number =
-                        |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-                    Request {
-                        time_ns: at,
-                        offset: number(&range[8..]) * sector,
-                        bytes: number(&range[4..8]) * sector,
-                        object: self.submitted as u32,
-                        stream: command.stream,
-                        op: nandle_trace::Op::FlashAlloc,
-                        fua: false,
-                    }
-                })
-                .collect();
-            return Ok(writer.write(&ranges)?);
-        }
-        writer.write(&[Request {
+        // Requests in a row that name the same object are the ranges of one command.
+        let object = if command.op == Op::FlashAlloc { self.submitted as u32 } else { 0 };
+        let ranges = command.ranges().unwrap_or_default().into_iter();
+        let requests = ranges.map(|range| Request {
             time_ns: at,
-            offset: command.lsn * sector,
-            bytes: command.sectors * sector,
-            object: 0,
+            offset: range.first * sector,
+            bytes: range.sectors * sector,
+            object,
             stream: command.stream,
-            op: match command.op {
-                Op::Read => nandle_trace::Op::Read,
-                Op::Write => nandle_trace::Op::Write,
-                Op::Trim => nandle_trace::Op::Trim,
-                Op::Flush => nandle_trace::Op::Flush,
-                Op::FlashAlloc => nandle_trace::Op::FlashAlloc,
-                Op::FlashFree => nandle_trace::Op::FlashFree,
-            },
+            op: command.op,
             fua: command.fua,
-        }])?;
-        Ok(())
+        });
+        Ok(writer.write(&requests.collect::<Vec<_>>())?)
     }
 
     // ---- from the drive to tasks ------------------------------------------------------------------
@@ -762,19 +715,10 @@ impl Driver {
             return Ok(());
         };
         let since = std::mem::replace(&mut task.since, Time::MAX);
-        let fault = match status {
-            Status::Ok => None,
-            Status::OutOfRange => Some(Fault::OutOfRange),
-            Status::ReadOnly => Some(Fault::ReadOnly),
-            Status::MediaError => Some(Fault::Media),
-            Status::Overlap => Some(Fault::Overlap),
-            Status::TooManyRanges => Some(Fault::TooManyRanges),
-            Status::NoCleanBlocks => Some(Fault::NoCleanBlocks),
-            _ => Some(Fault::Unsupported),
-        };
-        if matches!(task.op, Op::FlashAlloc | Op::FlashFree) {
-            self.meter.called(task.op, fault.is_none(), at.saturating_sub(since), at, &self.ssd);
-        } else if fault.is_none() {
+        let good = status == Status::Ok;
+        if task.op.concerns_objects() {
+            self.meter.called(task.op, good, at.saturating_sub(since), at, &self.ssd);
+        } else if good {
             let ns = at.saturating_sub(since);
             self.meter.completed(task.op, task.bytes, ns, at, &self.ssd);
             if let Some(window) = &mut self.window {
@@ -784,14 +728,16 @@ impl Driver {
             self.meter.refused(at);
         }
         match std::mem::replace(&mut task.then, Then::Nothing) {
-            Then::Write { lsn, skip, data: new, fua, stream } if fault.is_none() => {
+            Then::Write { lsn, skip, data: new, fua, stream } if good => {
                 let mut whole = data;
                 whole[skip..skip + new.len()].copy_from_slice(&new);
-                task.steps.push_front(Step::Write { lsn, data: whole, fua, stream });
+                let sectors = whole.len() as u64 / u64::from(self.shape.sector_bytes);
+                let write = Step { fua, stream, data: whole, ..Step::new(Op::Write, lsn, sectors) };
+                task.steps.push_front(write);
                 self.ready.push_front(id);
                 return Ok(());
             }
-            Then::Answer { skip, bytes } if fault.is_none() => {
+            Then::Answer { skip, bytes } if good => {
                 task.answer = data;
                 if skip > 0 || bytes < task.answer.len() {
                     task.answer.drain(..skip);
@@ -801,7 +747,7 @@ impl Driver {
             _ => {}
         }
         let changes = task.changes.take();
-        let over = fault.is_some() || task.steps.is_empty();
+        let over = !good || task.steps.is_empty();
         self.merges -= u32::from(changes.is_some_and(|c| c.merge));
         if !self.held.is_empty() {
             for &number in self.held.iter().rev() {
@@ -821,10 +767,7 @@ impl Driver {
                 window.late(late);
             }
         }
-        (task.reply)(match fault {
-            None => Ok(task.answer),
-            Some(fault) => Err(fault),
-        });
+        (task.reply)(if good { Ok(task.answer) } else { Err(Fault::Drive(status)) });
         Ok(())
     }
 

@@ -6,41 +6,46 @@
 
 use std::collections::VecDeque;
 
-use nandle_ssd::{Range, Ssd};
+use nandle_io::{Op, Range, Status, encode};
+use nandle_ssd::Ssd;
 
-use crate::{Fault, Io, Shape};
+use crate::{Io, Shape};
 
-/// A command to the drive, or a few; the steps of a request follow each other.
+/// A command to the drive; the steps of a request follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Read sectors; what was asked for are `bytes` bytes from byte `skip` of them.
-    Read {
-        /// First sector.
-        lsn: u64,
-        /// Sectors.
-        sectors: u64,
+pub struct Step {
+    /// What is asked for.
+    pub op: Op,
+    /// First sector.
+    pub lsn: u64,
+    /// Sectors.
+    pub sectors: u64,
+    /// Durable before it completes.
+    pub fua: bool,
+    /// Host stream.
+    pub stream: u16,
+    /// As of [`nandle_io::Command`]; a write without any is one of zeros, in as many commands as it takes.
+    pub data: Vec<u8>,
+    /// What becomes of its answer.
+    pub then: Then,
+}
+
+/// What becomes of the answer of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing.
+    Nothing,
+    /// What was asked for are `bytes` bytes from byte `skip` of it.
+    Answer {
         /// Bytes before what was asked for.
         skip: usize,
         /// Bytes that were asked for.
         bytes: usize,
     },
-    /// Write whole sectors.
+    /// `data` are laid over it from byte `skip`, and all of it is written where it was read.
     Write {
-        /// First sector.
+        /// Where it was read.
         lsn: u64,
-        /// Contents.
-        data: Vec<u8>,
-        /// Durable before it completes.
-        fua: bool,
-        /// Host stream.
-        stream: u16,
-    },
-    /// Read sectors, lay `data` over them from byte `skip`, write them.
-    Merge {
-        /// First sector.
-        lsn: u64,
-        /// Sectors.
-        sectors: u64,
         /// Bytes that stay as they are.
         skip: usize,
         /// What is new.
@@ -50,111 +55,61 @@ pub enum Step {
         /// Host stream.
         stream: u16,
     },
-    /// Write zeros over whole sectors, in as many commands as it takes.
-    Zeros {
-        /// First sector.
-        lsn: u64,
-        /// Sectors.
-        sectors: u64,
-        /// Durable before it completes.
-        fua: bool,
-    },
-    /// Forget sectors.
-    Trim {
-        /// First sector.
-        lsn: u64,
-        /// Sectors.
-        sectors: u64,
-    },
-    /// Make everything durable.
-    Flush,
-    /// FlashAlloc: the ranges in the drive's own layout ([`nandle_ssd::Op::FlashAlloc`]).
-    FlashAlloc(Vec<u8>),
-    /// FlashFree: objects with some of these sectors are at their end.
-    FlashFree {
-        /// First sector.
-        lsn: u64,
-        /// Sectors.
-        sectors: u64,
-    },
 }
 
 impl Step {
+    /// A command without contents, of whose answer nothing becomes.
+    #[must_use]
+    pub fn new(op: Op, lsn: u64, sectors: u64) -> Self {
+        Self { op, lsn, sectors, fua: false, stream: 0, data: Vec::new(), then: Then::Nothing }
+    }
+
+    /// Whether it is the first half of a read-modify-write.
+    #[must_use]
+    pub fn merges(&self) -> bool {
+        matches!(self.then, Then::Write { .. })
+    }
+
     /// The sectors that it changes, as a range; none for reads and flushes.
     #[must_use]
-    pub fn changes(&self, sector_bytes: u64) -> Option<(u64, u64)> {
-        match *self {
-            Self::Write { lsn, ref data, .. } => Some((lsn, lsn + data.len() as u64 / sector_bytes)),
-            Self::Merge { lsn, sectors, .. }
-            | Self::Zeros { lsn, sectors, .. }
-            | Self::Trim { lsn, sectors } => Some((lsn, lsn + sectors)),
-            Self::Read { .. } | Self::Flush | Self::FlashAlloc(_) | Self::FlashFree { .. } => None,
-        }
+    pub fn changes(&self) -> Option<(u64, u64)> {
+        let changes = matches!(self.op, Op::Write | Op::Trim) || self.merges();
+        changes.then_some((self.lsn, self.lsn + self.sectors))
     }
 }
 
 /// The steps of a request; none if there is nothing to do.
 ///
 /// # Errors
-/// If it reaches beyond the end of the device.
-pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Fault> {
+/// If it reaches beyond the end of the device, or an object is of no whole sectors.
+pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Status> {
     let mut plan = Plan { sector: u64::from(shape.sector_bytes), steps: VecDeque::new() };
-    let within = |offset: u64, bytes: u64| {
-        let end = offset.checked_add(bytes).ok_or(Fault::OutOfRange)?;
-        if end <= shape.bytes { Ok(end) } else { Err(Fault::OutOfRange) }
-    };
-    match io {
-        Io::Read { offset, bytes } => {
-            within(offset, u64::from(bytes))?;
-            plan.read(offset, bytes);
-        }
-        Io::Write { offset, data, fua, stream } => {
-            within(offset, data.len() as u64)?;
-            plan.write(offset, data, fua, stream);
-        }
-        Io::Trim { offset, bytes, fua } => {
-            let end = within(offset, bytes)?;
+    let Io { op, offset, bytes, data, fua, stream, exact } = io;
+    let end = offset.checked_add(bytes).filter(|&end| end <= shape.bytes).ok_or(Status::OutOfRange)?;
+    match op {
+        Op::Read => plan.read(offset, end),
+        Op::Write if data.is_empty() => plan.zero(offset, end, Op::Write, fua),
+        Op::Write => plan.write(offset, data, fua, stream),
+        Op::Trim if exact => plan.zero(offset, end, Op::Trim, fua),
+        Op::Trim => {
             let (from, to) = plan.inside(offset, end);
+            plan.trim(from, to, fua);
+        }
+        Op::Flush => plan.steps.push_back(Step::new(Op::Flush, 0, 0)),
+        Op::FlashFree => {
+            let (from, to) = plan.around(offset, end);
             if from < to {
-                plan.steps.push_back(Step::Trim { lsn: from, sectors: to - from });
-                if fua {
-                    plan.steps.push_back(Step::Flush);
-                }
+                plan.steps.push_back(Step::new(Op::FlashFree, from, to - from));
             }
         }
-        Io::Zero { offset, bytes, may_trim, fua } => {
-            let end = within(offset, bytes)?;
-            plan.zero(offset, end, may_trim, fua);
-        }
-        Io::Flush => plan.steps.push_back(Step::Flush),
-        // Nothing that the flash does.
-        Io::NextUnits { .. } => {}
-        Io::FlashFree { ranges } => {
-            for (offset, bytes) in ranges {
-                let end = within(offset, bytes)?;
-                let (from, to) = plan.around(offset, end);
-                if from < to {
-                    plan.steps.push_back(Step::FlashFree { lsn: from, sectors: to - from });
-                }
+        Op::FlashAlloc => {
+            let whole = offset.is_multiple_of(plan.sector) && end.is_multiple_of(plan.sector);
+            let ranges = Range::list(offset / plan.sector, bytes / plan.sector, &data)?;
+            let sectors = shape.bytes / plan.sector;
+            if !whole || ranges.iter().any(|range| range.sectors == 0 || !range.fits(sectors)) {
+                return Err(Status::OutOfRange);
             }
-        }
-        Io::FlashAlloc { ranges } => {
-            let mut data = Vec::with_capacity(ranges.len() * Range::BYTES);
-            for (offset, bytes) in ranges {
-                let end = within(offset, bytes)?;
-                let whole = offset.is_multiple_of(plan.sector) && end.is_multiple_of(plan.sector);
-                let sectors = u32::try_from(bytes / plan.sector).map_err(|_| Fault::OutOfRange)?;
-                if !whole || sectors == 0 {
-                    return Err(Fault::OutOfRange);
-                }
-                data.extend([0; 4]);
-                data.extend(sectors.to_le_bytes());
-                data.extend((offset / plan.sector).to_le_bytes());
-            }
-            if data.is_empty() {
-                return Err(Fault::OutOfRange);
-            }
-            plan.steps.push_back(Step::FlashAlloc(data));
+            plan.steps.push_back(Step { data: encode(&ranges)?, ..Step::new(Op::FlashAlloc, 0, 0) });
         }
     }
     Ok(plan.steps)
@@ -213,15 +168,12 @@ impl Plan {
         (offset / self.sector, end.div_ceil(self.sector))
     }
 
-    fn read(&mut self, offset: u64, bytes: u32) {
-        let (from, to) = self.around(offset, offset + u64::from(bytes));
-        if bytes > 0 {
-            self.steps.push_back(Step::Read {
-                lsn: from,
-                sectors: to - from,
-                skip: (offset - from * self.sector) as usize,
-                bytes: bytes as usize,
-            });
+    fn read(&mut self, offset: u64, end: u64) {
+        let (from, to) = self.around(offset, end);
+        if offset < end {
+            let skip = (offset - from * self.sector) as usize;
+            let then = Then::Answer { skip, bytes: (end - offset) as usize };
+            self.steps.push_back(Step { then, ..Step::new(Op::Read, from, to - from) });
         }
     }
 
@@ -230,31 +182,38 @@ impl Plan {
             return;
         }
         let end = offset + data.len() as u64;
-        let (from, to) = self.around(offset, end);
+        let (lsn, to) = self.around(offset, end);
         let whole = offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector);
         self.steps.push_back(if whole {
-            Step::Write { lsn: from, data, fua, stream }
+            Step { fua, stream, data, ..Step::new(Op::Write, lsn, to - lsn) }
         } else {
-            let skip = (offset - from * self.sector) as usize;
-            Step::Merge { lsn: from, sectors: to - from, skip, data, fua, stream }
+            let skip = (offset - lsn * self.sector) as usize;
+            let then = Then::Write { lsn, skip, data, fua, stream };
+            Step { then, ..Step::new(Op::Read, lsn, to - lsn) }
         });
     }
 
-    fn zero(&mut self, offset: u64, end: u64, may_trim: bool, fua: bool) {
+    fn trim(&mut self, from: u64, to: u64, fua: bool) {
+        if from < to {
+            self.steps.push_back(Step::new(Op::Trim, from, to - from));
+            if fua {
+                self.steps.push_back(Step::new(Op::Flush, 0, 0));
+            }
+        }
+    }
+
+    /// Zeros: `op` on the whole sectors, and writes around them.
+    fn zero(&mut self, offset: u64, end: u64, op: Op, fua: bool) {
         let (from, to) = self.inside(offset, end);
         let zeros = |bytes: u64| vec![0; bytes as usize];
         if from >= to {
             return self.write(offset, zeros(end - offset), fua, 0);
         }
         self.write(offset, zeros(from * self.sector - offset), fua, 0);
-        if may_trim {
-            self.steps.push_back(Step::Trim { lsn: from, sectors: to - from });
-        } else {
-            self.steps.push_back(Step::Zeros { lsn: from, sectors: to - from, fua });
-        }
+        self.steps.push_back(Step { fua: fua && op == Op::Write, ..Step::new(op, from, to - from) });
         self.write(to * self.sector, zeros(end - to * self.sector), fua, 0);
-        if may_trim && fua {
-            self.steps.push_back(Step::Flush);
+        if fua && op == Op::Trim {
+            self.steps.push_back(Step::new(Op::Flush, 0, 0));
         }
     }
 }
@@ -271,24 +230,20 @@ mod tests {
         let mut out = vec![];
         let at = |lsn: u64| lsn as usize * 4096;
         for step in steps {
-            if let Some((from, to)) = step.changes(4096) {
+            if let Some((from, to)) = step.changes() {
                 assert!(from < to && to <= SHAPE.bytes / 4096, "{step:?}");
             }
-            match step {
-                Step::Read { lsn, sectors, skip, bytes } => {
-                    out = disk[at(lsn)..at(lsn + sectors)][skip..skip + bytes].to_vec();
+            let place = &mut disk[at(step.lsn)..at(step.lsn + step.sectors)];
+            match (step.op, step.then) {
+                (Op::Read, Then::Answer { skip, bytes }) => out = place[skip..skip + bytes].to_vec(),
+                (Op::Read, Then::Write { lsn, skip, data, .. }) => {
+                    assert_eq!(lsn, step.lsn);
+                    place[skip..skip + data.len()].copy_from_slice(&data);
                 }
-                Step::Write { lsn, data, .. } => {
-                    assert_eq!(data.len() % 4096, 0);
-                    disk[at(lsn)..][..data.len()].copy_from_slice(&data);
-                }
-                Step::Merge { lsn, sectors, skip, data, .. } => {
-                    disk[at(lsn)..at(lsn + sectors)][skip..skip + data.len()].copy_from_slice(&data);
-                }
-                Step::Zeros { lsn, sectors, .. } | Step::Trim { lsn, sectors } => {
-                    disk[at(lsn)..at(lsn + sectors)].fill(0);
-                }
-                Step::Flush | Step::FlashAlloc(_) | Step::FlashFree { .. } => {}
+                (Op::Write, Then::Nothing) if !step.data.is_empty() => place.copy_from_slice(&step.data),
+                (Op::Write | Op::Trim, Then::Nothing) => place.fill(0),
+                (Op::Flush, Then::Nothing) => {}
+                other => panic!("{other:?}"),
             }
         }
         out
@@ -302,10 +257,10 @@ mod tests {
             let old: Vec<u8> = (0..1_usize << 20).map(|n| (n / 7 % 255) as u8 + 1).collect();
             let (mut disk, mut plain) = (old.clone(), old);
             let io = match kind {
-                0 => Io::Read { offset, bytes: len as u32 },
-                1 => Io::Write { offset, data: vec![0xa5; len as usize], fua: flag, stream: 0 },
-                2 => Io::Trim { offset, bytes: len, fua: flag },
-                _ => Io::Zero { offset, bytes: len, may_trim: flag, fua: !flag },
+                0 => Io::read(offset, len),
+                1 => Io::write(offset, vec![0xa5; len as usize]).fua(flag),
+                2 => Io::trim(offset, len).fua(flag),
+                _ => Io::zeros(offset, len, flag).fua(!flag),
             };
             let out = apply(&mut disk, steps(io, &SHAPE).expect("within the device"));
             match kind {
@@ -324,18 +279,41 @@ mod tests {
     #[test]
     fn what_lies_beyond_is_refused() {
         let end = SHAPE.bytes;
-        assert_eq!(steps(Io::Read { offset: end - 1, bytes: 2 }, &SHAPE), Err(Fault::OutOfRange));
-        assert_eq!(
-            steps(Io::Trim { offset: u64::MAX, bytes: u64::MAX, fua: false }, &SHAPE),
-            Err(Fault::OutOfRange)
-        );
-        assert_eq!(steps(Io::Read { offset: end, bytes: 0 }, &SHAPE), Ok(VecDeque::new()));
+        assert_eq!(steps(Io::read(end - 1, 2), &SHAPE), Err(Status::OutOfRange));
+        assert_eq!(steps(Io::trim(u64::MAX, u64::MAX), &SHAPE), Err(Status::OutOfRange));
+        assert_eq!(steps(Io::read(end, 0), &SHAPE), Ok(VecDeque::new()));
     }
 
     #[test]
     fn durable_zeros_end_with_a_flush() {
-        let io = Io::Zero { offset: 4096, bytes: 8192, may_trim: true, fua: true };
-        let expected: VecDeque<Step> = [Step::Trim { lsn: 1, sectors: 2 }, Step::Flush].into();
-        assert_eq!(steps(io, &SHAPE), Ok(expected));
+        let expected: VecDeque<Step> = [Step::new(Op::Trim, 1, 2), Step::new(Op::Flush, 0, 0)].into();
+        assert_eq!(steps(Io::zeros(4096, 8192, true).fua(true), &SHAPE), Ok(expected));
+        let durable: VecDeque<Step> = [Step { fua: true, ..Step::new(Op::Write, 1, 2) }].into();
+        assert_eq!(steps(Io::zeros(4096, 8192, false).fua(true), &SHAPE), Ok(durable));
+    }
+
+    #[test]
+    fn objects_are_of_whole_sectors_of_the_device() {
+        let range = |first, sectors| Range { first, sectors };
+        let list = |ranges: &[Range]| encode(ranges).expect("short ranges");
+        let one = |data| Step { data, ..Step::new(Op::FlashAlloc, 0, 0) };
+        let planned = |io| steps(io, &SHAPE).map(Vec::from);
+        let two = list(&[range(1, 2), range(255, 1)]);
+        assert_eq!(planned(Io::object_of(two.clone())), Ok(vec![one(two.clone())]));
+        assert_eq!(planned(Io::object(4096, 8192)), Ok(vec![one(list(&[range(1, 2)]))]));
+        for refused in [
+            Io::object_of(vec![]),
+            Io::object_of(two[1..].to_vec()),
+            Io::object_of(list(&[range(1, 0)])),
+            Io::object_of(list(&[range(255, 2)])),
+            Io::object_of(list(&[range(u64::MAX, 2)])),
+            Io::object(4096, 0),
+            Io::object(4095, 4096),
+            Io::object(4096, 4097),
+            Io::object(SHAPE.bytes, 4096),
+        ] {
+            assert_eq!(planned(refused.clone()), Err(Status::OutOfRange), "{refused:?}");
+        }
+        assert_eq!(planned(Io::object_ends(4095, 2)), Ok(vec![Step::new(Op::FlashFree, 0, 2)]));
     }
 }

@@ -14,6 +14,7 @@ use fuser::{
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+use nandle_io::Status;
 use rustix::fs::FallocateFlags;
 use rustix::mount::UnmountFlags;
 
@@ -96,12 +97,21 @@ struct Disk {
 
 fn errno(fault: Fault) -> Errno {
     match fault {
-        Fault::OutOfRange => Errno::EINVAL,
-        Fault::ReadOnly => Errno::EROFS,
-        Fault::Unsupported | Fault::Overlap | Fault::TooManyRanges | Fault::NoCleanBlocks => {
+        Fault::Drive(status) => errno_of(status),
+        Fault::Image | Fault::Gone => Errno::EIO,
+    }
+}
+
+/// The error number that stands for a command's failure.
+fn errno_of(status: Status) -> Errno {
+    match status {
+        Status::OutOfRange => Errno::EINVAL,
+        Status::ReadOnly => Errno::EROFS,
+        Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
             Errno::EOPNOTSUPP
         }
-        Fault::Media | Fault::Image | Fault::Gone => Errno::EIO,
+        // A success that failed would be a fault of ours.
+        Status::MediaError | Status::Ok => Errno::EIO,
     }
 }
 
@@ -201,7 +211,7 @@ impl Filesystem for Disk {
         reply: ReplyData,
     ) {
         let left = self.device.shape().bytes.saturating_sub(offset);
-        let io = Io::Read { offset, bytes: u64::from(bytes).min(left) as u32 };
+        let io = Io::read(offset, u64::from(bytes).min(left));
         if left == 0 {
             return reply.data(&[]);
         }
@@ -229,17 +239,14 @@ impl Filesystem for Disk {
             return reply.error(Errno::ENOSPC);
         }
         let length = data.len() as u32;
-        self.device.submit(
-            Io::Write { offset, data: data.to_vec(), fua: false, stream: 0 },
-            move |outcome| match outcome {
-                Ok(_) => reply.written(length),
-                Err(fault) => reply.error(errno(fault)),
-            },
-        );
+        self.device.submit(Io::write(offset, data.to_vec()), move |outcome| match outcome {
+            Ok(_) => reply.written(length),
+            Err(fault) => reply.error(errno(fault)),
+        });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.empty(Io::Flush, reply);
+        self.empty(Io::flush(), reply);
     }
 
     fn fallocate(
@@ -255,9 +262,9 @@ impl Filesystem for Disk {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let keep = FallocateFlags::KEEP_SIZE;
         if mode == FallocateFlags::PUNCH_HOLE | keep {
-            self.empty(Io::Trim { offset, bytes, fua: false }, reply);
+            self.empty(Io::trim(offset, bytes), reply);
         } else if mode - keep == FallocateFlags::ZERO_RANGE {
-            self.empty(Io::Zero { offset, bytes, may_trim: true, fua: false }, reply);
+            self.empty(Io::zeros(offset, bytes, true), reply);
         } else if (mode - keep).is_empty() {
             // Room is there from the beginning, as far as the device reaches.
             match offset.checked_add(bytes) {
@@ -281,5 +288,23 @@ impl Filesystem for Disk {
             }
         }
         reply.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_differ_where_a_file_system_can_tell() {
+        for status in Status::ALL.into_iter().filter(|&status| status != Status::Ok) {
+            let expected = match status {
+                Status::OutOfRange => Errno::EINVAL,
+                Status::ReadOnly => Errno::EROFS,
+                Status::MediaError => Errno::EIO,
+                _ => Errno::EOPNOTSUPP,
+            };
+            assert_eq!(errno(Fault::Drive(status)), expected, "{status}");
+        }
     }
 }

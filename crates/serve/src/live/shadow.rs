@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nandle_io::{Command, Completion, Op, Status};
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
+use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 use serde_json::{Value, json};
 
 use crate::Error;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::session::{Action, Session};
 use crate::listen::{Listening, Manner, Place, Stream};
 use crate::outbox::{self, Outbox, Pending};
-use crate::{Device, Error, Io, plan};
+use crate::{Device, Error, plan};
 
 /// Clients at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 64;
@@ -128,12 +128,7 @@ fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<
                     });
                 }
                 Action::Submit(ticket, io) => {
-                    let room = match &io {
-                        Io::Read { bytes, .. } => u64::from(*bytes),
-                        Io::Write { data, .. } => data.len() as u64,
-                        _ => 0,
-                    };
-                    let pending = Pending::new(outbox, room);
+                    let pending = Pending::new(outbox, io.weight());
                     shared.device.submit_corked(io, move |outcome| {
                         let (head, data) = ticket.answer(outcome);
                         pending.answer([head, data]);

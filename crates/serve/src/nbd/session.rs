@@ -5,6 +5,8 @@
 //! never wants more than [`MOST_WANTED`] bytes.
 
 use super::wire::{self, Errno, Request, command, flag, handshake, info, option, reply, transmission};
+use nandle_io::Status;
+
 use crate::{Fault, Io, Outcome, Shape};
 
 /// The largest read or write.
@@ -76,14 +78,9 @@ impl Ticket {
     pub fn answer(&self, outcome: Outcome) -> (Vec<u8>, Vec<u8>) {
         let data = match outcome {
             Ok(data) => data,
-            Err(Fault::OutOfRange) => {
-                return (self.error(self.beyond, "beyond the end of the device"), vec![]);
+            Err(Fault::Drive(status)) => {
+                return (self.error(self.errno(status), &status.to_string()), vec![]);
             }
-            Err(Fault::ReadOnly) => return (self.error(Errno::Perm, "the flash is worn out"), vec![]),
-            Err(Fault::Unsupported | Fault::Overlap | Fault::TooManyRanges | Fault::NoCleanBlocks) => {
-                return (self.error(Errno::NotSup, "not supported"), vec![]);
-            }
-            Err(Fault::Media) => return (self.error(Errno::Io, "the flash cannot return the data"), vec![]),
             Err(Fault::Image) => return (self.error(Errno::Io, "the image cannot be written"), vec![]),
             Err(Fault::Gone) => return (self.error(Errno::Shutdown, "shutting down"), vec![]),
         };
@@ -96,6 +93,19 @@ impl Ticket {
         let mut head = wire::last_chunk(wire::chunk::OFFSET_DATA, self.cookie, 8 + data.len() as u32);
         head.extend(self.offset.to_be_bytes());
         (head, data)
+    }
+
+    /// The error number that stands for a command's failure.
+    fn errno(&self, status: Status) -> Errno {
+        match status {
+            Status::OutOfRange => self.beyond,
+            Status::ReadOnly => Errno::Perm,
+            Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
+                Errno::NotSup
+            }
+            // A success that failed would be a fault of ours.
+            Status::MediaError | Status::Ok => Errno::Io,
+        }
     }
 
     /// The answer to a block status: extents of bytes that are stored, or are not, one after the other.
@@ -216,12 +226,7 @@ impl Session {
             Phase::Request => self.request(&bytes),
             Phase::Payload { request } => {
                 self.phase = Phase::Request;
-                let io = Io::Write {
-                    offset: request.offset,
-                    data: bytes,
-                    fua: request.flags & flag::FUA != 0,
-                    stream: 0,
-                };
+                let io = Io::write(request.offset, bytes).fua(request.flags & flag::FUA != 0);
                 vec![Action::Submit(Ticket::of(&request, self.structured), io)]
             }
             Phase::PayloadSkip { left } => {
@@ -412,7 +417,7 @@ impl Session {
                 return refuse(Errno::Inval, if too_long { "more than 32 MiB" } else { "unknown flag" });
             }
             if length == 0 {
-                return vec![Action::Submit(ticket, Io::Write { offset, data: vec![], fua, stream: 0 })];
+                return vec![Action::Submit(ticket, Io::write(offset, vec![]).fua(fua))];
             }
             self.phase = Phase::Payload { request };
             return vec![];
@@ -426,12 +431,12 @@ impl Session {
         let bytes = u64::from(length);
         let io = match request.command {
             command::READ if length > MOST_BYTES => return refuse(Errno::Inval, "more than 32 MiB"),
-            command::READ => Io::Read { offset, bytes: length },
+            command::READ => Io::read(offset, bytes),
             command::FLUSH if offset != 0 || length != 0 => {
                 return refuse(Errno::Inval, "a flush has neither offset nor length");
             }
-            command::FLUSH => Io::Flush,
-            command::TRIM => Io::Trim { offset, bytes, fua },
+            command::FLUSH => Io::flush(),
+            command::TRIM => Io::trim(offset, bytes).fua(fua),
             command::BLOCK_STATUS if !self.context => {
                 return refuse(Errno::Inval, "no metadata context was chosen");
             }
@@ -448,7 +453,7 @@ impl Session {
                 if flags & flag::FAST_ZERO != 0 && !may_trim {
                     return refuse(Errno::NotSup, "zeros that must be programmed are no faster than a write");
                 }
-                Io::Zero { offset, bytes, may_trim, fua }
+                Io::zeros(offset, bytes, may_trim).fua(fua)
             }
             _ => return refuse(Errno::Inval, "unknown command"),
         };

@@ -259,6 +259,9 @@ impl Connection<'_> {
                         });
                     }
                     Action::Submit(ticket, ios) => submit(ticket, ios, shared, to_host),
+                    Action::NextUnits(ticket, handles) => {
+                        shared.device.next_units(handles, answering(ticket, 0, shared, to_host));
+                    }
                 }
             }
         }
@@ -286,15 +289,16 @@ fn keep_alive(session: &Session, subsystem: &Subsystem) -> Option<Duration> {
     }
 }
 
-fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHost>) {
-    let room = ios.iter().map(|io| match io {
-        Io::Read { bytes, .. } => u64::from(*bytes),
-        Io::Write { data, .. } => data.len() as u64,
-        _ => 0,
-    });
-    let pending = Pending::new(&to_host.outbox, room.sum());
+/// Answers a command when its outcome is there, which takes up to `room` bytes.
+fn answering(
+    ticket: Ticket,
+    room: u64,
+    shared: &Arc<Shared>,
+    to_host: &Arc<ToHost>,
+) -> impl FnOnce(Outcome) + Send + 'static {
+    let pending = Pending::new(&to_host.outbox, room);
     let (to_host, all) = (to_host.clone(), shared.clone());
-    let answer = move |outcome: Outcome| {
+    move |outcome: Outcome| {
         if outcome == Err(Fault::Image) {
             all.broken.store(true, Ordering::Relaxed);
         }
@@ -304,7 +308,11 @@ fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHo
             lock(&all.subsystem).failed(&culprit, done.status);
         }
         to_host.answer(pending, Out::Done(done));
-    };
+    }
+}
+
+fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHost>) {
+    let answer = answering(ticket, ios.iter().map(Io::weight).sum(), shared, to_host);
     // The last of several requests to end answers for all, with the first failure.
     let left = ios.len();
     if left == 0 {

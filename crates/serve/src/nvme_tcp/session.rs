@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use nandle_io::{Range, decode};
+
 use super::identify::Portal;
 use super::logs::{Look, placements};
 use super::subsystem::{Answer, Culprit, Subsystem};
 use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
-    flag, op, parts, pdu, u16_at, u32_at, u64_at,
+    flag, op, parts, pdu, u16_at, u32_at,
 };
 use crate::{Fault, Io, Outcome};
 
@@ -24,8 +26,6 @@ pub const MOST_GRANTED: u64 = 16 << 20;
 const MOST_WAITING: usize = 1024;
 /// The largest range of Verify.
 pub(super) const MOST_VERIFIED: u64 = 64 << 20;
-/// Bytes of a range of Dataset Management.
-const RANGE: usize = 16;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Action {
     Send(Out),
     /// Carry requests out; [`Ticket::done`] makes the answer of their outcome. None at all is success.
     Submit(Ticket, Vec<Io>),
+    /// Have placement handles go on to their next reclaim unit.
+    NextUnits(Ticket, Vec<u16>),
     /// Ask the drive, for this command.
     Look(u16, Look),
     /// Send what is to be sent, then close the connection.
@@ -62,25 +64,13 @@ impl Ticket {
     pub fn done(self, outcome: Outcome) -> Done {
         let mut done = Done::new(self.cid, Status::OK);
         match (outcome, self.kind) {
-            (Err(fault), _) => done.status = status(fault),
+            (Err(Fault::Drive(status)), _) => done.status = status.into(),
+            (Err(Fault::Image | Fault::Gone), _) => done.status = Status::INTERNAL,
             (Ok(data), Kind::Read) => done.data = data,
             (Ok(data), Kind::Compare(with)) if data != with => done.status = Status::COMPARE_FAILURE,
             (Ok(_), _) => {}
         }
         done
-    }
-}
-
-fn status(fault: Fault) -> Status {
-    match fault {
-        Fault::OutOfRange => Status::LBA_RANGE,
-        Fault::ReadOnly => Status::READ_ONLY,
-        Fault::Unsupported => Status::INVALID_OPCODE,
-        Fault::Media => Status::UNRECOVERED_READ,
-        Fault::Overlap => Status::OVERLAP,
-        Fault::TooManyRanges => Status::COMMAND_SIZE,
-        Fault::NoCleanBlocks => Status::CAPACITY,
-        Fault::Image | Fault::Gone => Status::INTERNAL,
     }
 }
 
@@ -443,27 +433,24 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
         Ok((offset, bytes))
     };
     let culprit = Culprit::of(queue, sqe);
-    let submit = |kind, ios| Ok(Action::Submit(Ticket { cid: sqe.cid(), kind, culprit }, ios));
+    let ticket = |kind| Ticket { cid: sqe.cid(), kind, culprit };
+    let submit = |kind, ios| Ok(Action::Submit(ticket(kind), ios));
     let ranges = || {
         let count = (sqe.cdw(10) & 0xff) as usize + 1;
-        let list = data.get(..count * RANGE).ok_or(Status::SGL_LENGTH)?;
-        list.chunks_exact(RANGE)
-            .map(|range| {
-                let (blocks, lba) = (u64::from(u32_at(range, 4)), u64_at(range, 8));
-                let end = lba.checked_add(blocks).filter(|&end| end <= model.blocks());
-                end.map(|_| (lba * sector, blocks * sector)).ok_or(Status::LBA_RANGE)
-            })
-            .collect::<Result<Vec<_>, _>>()
+        let list = data.get(..count * Range::BYTES).ok_or(Status::SGL_LENGTH)?;
+        let ranges = decode(list)?;
+        let fit = ranges.iter().all(|range| range.fits(model.blocks()));
+        if fit { Ok((list.to_vec(), ranges)) } else { Err(Status::LBA_RANGE) }
     };
     match sqe.opcode() {
-        op::FLUSH => submit(Kind::Other, vec![Io::Flush]),
+        op::FLUSH => submit(Kind::Other, vec![Io::flush()]),
         op::READ => {
             let (offset, bytes) = moved()?;
-            submit(Kind::Read, vec![Io::Read { offset, bytes: bytes as u32 }])
+            submit(Kind::Read, vec![Io::read(offset, bytes)])
         }
         op::COMPARE => {
             let (offset, bytes) = moved()?;
-            submit(Kind::Compare(data), vec![Io::Read { offset, bytes: bytes as u32 }])
+            submit(Kind::Compare(data), vec![Io::read(offset, bytes)])
         }
         op::VERIFY => {
             let (offset, bytes) = range()?;
@@ -472,7 +459,7 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
             }
             let ios = (0..bytes.div_ceil(MOST_DATA.into())).map(|n| {
                 let at = n * u64::from(MOST_DATA);
-                Io::Read { offset: offset + at, bytes: (bytes - at).min(MOST_DATA.into()) as u32 }
+                Io::read(offset + at, (bytes - at).min(MOST_DATA.into()))
             });
             submit(Kind::Other, ios.collect())
         }
@@ -492,38 +479,33 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
                 }
                 _ => return Err(Status::INVALID_FIELD),
             };
-            submit(Kind::Other, vec![Io::Write { offset, data, fua, stream }])
+            submit(Kind::Other, vec![Io::write(offset, data).fua(fua).stream(stream)])
         }
         op::WRITE_ZEROES => {
             let (offset, bytes) = range()?;
             let may_trim = sqe.cdw(12) >> 25 & 1 == 1;
-            submit(Kind::Other, vec![Io::Zero { offset, bytes, may_trim, fua }])
+            submit(Kind::Other, vec![Io::zeros(offset, bytes, may_trim).fua(fua)])
         }
         op::DATASET => {
             // Hints on how data will be used are not; only the attribute Deallocate is.
-            let list = ranges()?;
+            let (_, ranges) = ranges()?;
             let deallocate = sqe.cdw(11) & 4 != 0;
-            let list = list.into_iter().filter(|&(_, bytes)| deallocate && bytes > 0);
-            let trims = list.map(|(offset, bytes)| Io::Trim { offset, bytes, fua });
+            let ranges = ranges.iter().filter(|range| deallocate && range.sectors > 0);
+            let trims = ranges.map(|range| Io::trim(range.first * sector, range.sectors * sector).fua(fua));
             submit(Kind::Other, trims.collect())
         }
         op::FLASHALLOC if model.flashalloc => {
-            let (list, free, make) = (ranges()?, sqe.cdw(11) & 1 != 0, sqe.cdw(11) & 2 == 0);
-            let mut ios = vec![];
-            if free {
-                ios.push(Io::FlashFree { ranges: list.clone() });
-            } else if !make {
+            let ((list, ranges), free, make) = (ranges()?, sqe.cdw(11) & 1 != 0, sqe.cdw(11) & 2 == 0);
+            if !free && !make {
                 return Err(Status::INVALID_FIELD);
             }
-            if make {
-                ios.push(Io::FlashAlloc { ranges: list });
-            }
-            submit(Kind::Other, ios)
+            let ends = ranges.iter().filter(|_| free);
+            let ends = ends.map(|range| Io::object_ends(range.first * sector, range.sectors * sector));
+            submit(Kind::Other, ends.chain(make.then(|| Io::object_of(list))).collect())
         }
         op::FLASHALLOC_PLAIN if model.flashalloc => {
             let offset = u64::from(sqe.cdw(10)) * sector;
-            let range = (offset, u64::from(sqe.cdw(14)) * 4096);
-            submit(Kind::Other, vec![Io::FlashAlloc { ranges: vec![range] }])
+            submit(Kind::Other, vec![Io::object(offset, u64::from(sqe.cdw(14)) * 4096)])
         }
         op::FLASHALLOC_QUERY | op::IO_MANAGEMENT_RECEIVE => {
             Ok(Action::Look(sqe.cid(), Look::io(sqe, &model)?))
@@ -534,7 +516,7 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
             if handles.iter().any(|&h| h >= model.handles) {
                 return Err(Status::INVALID_FIELD);
             }
-            submit(Kind::Other, vec![Io::NextUnits { handles }])
+            Ok(Action::NextUnits(ticket(Kind::Other), handles))
         }
         op::IO_MANAGEMENT_SEND => Err(Status::INVALID_FIELD),
         _ => Err(Status::INVALID_OPCODE),

@@ -1,5 +1,6 @@
 //! The drive's sizes and limits as the kernel wants them, and the kernel's requests as the drive wants them.
 
+use nandle_io::Status;
 use nandle_ublk::uapi::{Descriptor, DeviceInfo, Parameters, SECTOR, attribute, feature, io_flag, io_op};
 use rustix::io::Errno;
 
@@ -88,20 +89,20 @@ impl Asked {
 pub fn request(from: &Descriptor) -> Asked {
     // Its first sector means nothing, and is none.
     if from.op() == io_op::FLUSH {
-        return Asked::Do(Io::Flush, 0);
+        return Asked::Do(Io::flush(), 0);
     }
     let Some(offset) = from.start_sector.checked_mul(SECTOR) else { return Asked::Refuse(Errno::INVAL) };
     let bytes = u64::from(from.nr_sectors) * SECTOR;
     let fua = from.op_flags & io_flag::FUA != 0;
     let transfer = u32::try_from(bytes).ok().filter(|n| (1..=MOST_BYTES).contains(n));
     match (from.op(), transfer) {
-        (io_op::READ, Some(bytes)) => Asked::Do(Io::Read { offset, bytes }, bytes),
+        (io_op::READ, Some(bytes)) => Asked::Do(Io::read(offset, bytes.into()), bytes),
         (io_op::WRITE, Some(bytes)) => Asked::Store { offset, bytes, fua },
         (io_op::READ | io_op::WRITE, None) => Asked::Refuse(Errno::INVAL),
-        (io_op::DISCARD, _) => Asked::Do(Io::Trim { offset, bytes, fua }, 0),
+        (io_op::DISCARD, _) => Asked::Do(Io::trim(offset, bytes).fua(fua), 0),
         (io_op::WRITE_ZEROES, _) => {
             let may_trim = from.op_flags & io_flag::NOUNMAP == 0;
-            Asked::Do(Io::Zero { offset, bytes, may_trim, fua }, 0)
+            Asked::Do(Io::zeros(offset, bytes, may_trim).fua(fua), 0)
         }
         _ => Asked::Refuse(Errno::OPNOTSUPP),
     }
@@ -111,18 +112,29 @@ pub fn request(from: &Descriptor) -> Asked {
 #[must_use]
 pub fn errno(fault: Fault) -> Errno {
     match fault {
-        Fault::OutOfRange => Errno::INVAL,
-        Fault::ReadOnly => Errno::ROFS,
-        Fault::Unsupported | Fault::Overlap | Fault::TooManyRanges | Fault::NoCleanBlocks => Errno::OPNOTSUPP,
-        // "Critical medium error".
-        Fault::Media => Errno::NODATA,
+        Fault::Drive(status) => errno_of(status),
         Fault::Image | Fault::Gone => Errno::IO,
+    }
+}
+
+fn errno_of(status: Status) -> Errno {
+    match status {
+        Status::OutOfRange => Errno::INVAL,
+        Status::ReadOnly => Errno::ROFS,
+        Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
+            Errno::OPNOTSUPP
+        }
+        // "Critical medium error".
+        Status::MediaError => Errno::NODATA,
+        // A success that failed would be a fault of ours.
+        Status::Ok => Errno::IO,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandle_io::Op;
     use proptest::prelude::*;
 
     fn shape(sector_bytes: u32, page_bytes: u32, queue_depth: u32) -> Shape {
@@ -134,17 +146,17 @@ mod tests {
         let ask = |op: u8, flags: u32, start_sector: u64, nr_sectors: u32| {
             request(&Descriptor { op_flags: u32::from(op) | flags, nr_sectors, start_sector })
         };
-        assert_eq!(ask(io_op::READ, 0, 9, 2), Asked::Do(Io::Read { offset: 4608, bytes: 1024 }, 1024));
+        assert_eq!(ask(io_op::READ, 0, 9, 2), Asked::Do(Io::read(4608, 1024), 1024));
         assert_eq!(ask(io_op::WRITE, 0, 1, 1), Asked::Store { offset: 512, bytes: 512, fua: false });
         assert_eq!(
             ask(io_op::WRITE, io_flag::FUA | 1 << 8, 1, 1),
             Asked::Store { offset: 512, bytes: 512, fua: true }
         );
-        assert_eq!(ask(io_op::FLUSH, 1 << 11, u64::MAX, 0), Asked::Do(Io::Flush, 0));
-        let trim = Io::Trim { offset: 4096, bytes: 1 << 31, fua: false };
+        assert_eq!(ask(io_op::FLUSH, 1 << 11, u64::MAX, 0), Asked::Do(Io::flush(), 0));
+        let trim = Io::trim(4096, 1 << 31);
         assert_eq!(ask(io_op::DISCARD, 0, 8, 1 << 22), Asked::Do(trim, 0));
         for (flag, may_trim) in [(0, true), (io_flag::NOUNMAP, false)] {
-            let zero = Io::Zero { offset: 4096, bytes: 8192, may_trim, fua: false };
+            let zero = Io::zeros(4096, 8192, may_trim);
             assert_eq!(ask(io_op::WRITE_ZEROES, flag, 8, 16), Asked::Do(zero, 0));
         }
         // More than was agreed on, nothing, beyond all numbers; write same, zones.
@@ -160,6 +172,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn failures_differ_where_the_kernel_can_tell() {
+        let told = [Status::OutOfRange, Status::ReadOnly, Status::Unsupported, Status::MediaError];
+        let mut codes = told.map(|status| errno(Fault::Drive(status)).raw_os_error()).to_vec();
+        codes.push(errno(Fault::Gone).raw_os_error());
+        codes.sort_unstable();
+        codes.dedup();
+        assert!(codes.len() == told.len() + 1 && codes[0] > 0, "{codes:?}");
+    }
+
     proptest! {
         #[test]
         fn any_descriptor_is_an_answer(op_flags: u32, nr_sectors: u32, start_sector: u64) {
@@ -168,17 +190,17 @@ mod tests {
             let asked = request(&descriptor);
             prop_assert!(asked.weight() <= u64::from(MOST_BYTES));
             match asked {
-                Asked::Do(Io::Read { offset, bytes: n }, weight) => {
-                    prop_assert_eq!((offset, u64::from(n), n), (start_sector * 512, bytes, weight));
+                Asked::Do(Io { op: Op::Read, offset, bytes: n, .. }, weight) => {
+                    prop_assert_eq!((offset, n, u64::from(weight)), (start_sector * 512, bytes, bytes));
                 }
                 Asked::Store { offset, bytes: n, fua } => {
                     prop_assert_eq!((offset, u64::from(n)), (start_sector * 512, bytes));
                     prop_assert_eq!(fua, op_flags >> 13 & 1 == 1);
                 }
-                Asked::Do(Io::Trim { offset, bytes: n, .. } | Io::Zero { offset, bytes: n, .. }, 0) => {
-                    prop_assert_eq!((offset, n), (start_sector * 512, bytes));
+                Asked::Do(Io { op: Op::Trim | Op::Write, offset, bytes: n, data, .. }, 0) => {
+                    prop_assert_eq!((offset, n, data), (start_sector * 512, bytes, vec![]));
                 }
-                Asked::Do(Io::Flush, 0) | Asked::Refuse(Errno::INVAL | Errno::OPNOTSUPP) => {}
+                Asked::Do(Io { op: Op::Flush, .. }, 0) | Asked::Refuse(Errno::INVAL | Errno::OPNOTSUPP) => {}
                 other => prop_assert!(false, "{:?}", other),
             }
         }

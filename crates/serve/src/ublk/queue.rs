@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use nandle_io::Op;
 use nandle_ublk::uapi::Descriptor;
 use nandle_ublk::{Event, Queue};
 use rustix::io::Errno;
@@ -195,12 +196,12 @@ impl<K: Kernel> Conversation<'_, K> {
         let io = match asked {
             Asked::Do(io, _) => io,
             Asked::Store { offset, bytes, fua } => match self.kernel.fetch(tag, bytes as usize) {
-                Ok(data) => Io::Write { offset, data, fua, stream: 0 },
+                Ok(data) => Io::write(offset, data).fua(fua),
                 Err(_) => return self.kernel.commit(tag, -Errno::IO.raw_os_error()),
             },
             Asked::Refuse(why) => return self.kernel.commit(tag, -why.raw_os_error()),
         };
-        self.open[usize::from(tag)] = Open { bytes, reads: matches!(io, Io::Read { .. }) };
+        self.open[usize::from(tag)] = Open { bytes, reads: io.op == Op::Read };
         self.under_way += u64::from(bytes);
         let pending = Pending { mailbox: self.mailbox.clone(), tag, answered: false };
         self.device.submit(io, move |outcome| pending.answer(outcome));

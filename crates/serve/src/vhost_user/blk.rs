@@ -3,6 +3,8 @@
 //! Source: Virtual I/O Device (VIRTIO) 1.2, sections 5.2.3 (feature bits), 5.2.4 (configuration),
 //! 5.2.6 (device operation). All numbers are little-endian; a sector is 512 bytes.
 
+use nandle_io::Status;
+
 use crate::{Fault, Io, Shape};
 
 /// Bytes of a sector in requests.
@@ -84,12 +86,10 @@ pub fn request(bytes: &[u8], room: u64) -> Asked {
     let whole = |n: u64| n > 0 && n.is_multiple_of(SECTOR);
     match u32_at(header, 0) {
         kind::READ if body.is_empty() && whole(room) && room <= MOST_BYTES => {
-            Asked::Do(vec![Io::Read { offset, bytes: room as u32 }])
+            Asked::Do(vec![Io::read(offset, room)])
         }
-        kind::WRITE if whole(body.len() as u64) => {
-            Asked::Do(vec![Io::Write { offset, data: body.to_vec(), fua: false, stream: 0 }])
-        }
-        kind::FLUSH => Asked::Do(vec![Io::Flush]),
+        kind::WRITE if whole(body.len() as u64) => Asked::Do(vec![Io::write(offset, body.to_vec())]),
+        kind::FLUSH => Asked::Do(vec![Io::flush()]),
         kind::ID => Asked::Name,
         kind @ (kind::DISCARD | kind::ZEROES) => {
             let parts = body.chunks_exact(16);
@@ -108,8 +108,8 @@ pub fn request(bytes: &[u8], room: u64) -> Asked {
                 }
                 let bytes = u64::from(sectors) * SECTOR;
                 ios.push(match kind {
-                    kind::DISCARD => Io::Trim { offset, bytes, fua: false },
-                    _ => Io::Zero { offset, bytes, may_trim: flags == 1, fua: false },
+                    kind::DISCARD => Io::trim(offset, bytes),
+                    _ => Io::zeros(offset, bytes, flags == 1),
                 });
             }
             Asked::Do(ios)
@@ -119,12 +119,12 @@ pub fn request(bytes: &[u8], room: u64) -> Asked {
     }
 }
 
-/// The status that stands for a fault.
+/// The status that stands for the end of a command, or for none.
 #[must_use]
 pub fn status_of(fault: Option<Fault>) -> u8 {
     match fault {
-        None => status::OK,
-        Some(Fault::Unsupported) => status::UNSUPPORTED,
+        None | Some(Fault::Drive(Status::Ok)) => status::OK,
+        Some(Fault::Drive(Status::Unsupported)) => status::UNSUPPORTED,
         Some(_) => status::FAILED,
     }
 }
@@ -167,13 +167,10 @@ mod tests {
 
     #[test]
     fn requests_are_understood() {
-        assert_eq!(
-            request(&bytes(kind::READ, 9, &[]), 1024),
-            Asked::Do(vec![Io::Read { offset: 4608, bytes: 1024 }])
-        );
-        let write = Io::Write { offset: 512, data: vec![7; 512], fua: false, stream: 0 };
+        assert_eq!(request(&bytes(kind::READ, 9, &[]), 1024), Asked::Do(vec![Io::read(4608, 1024)]));
+        let write = Io::write(512, vec![7; 512]);
         assert_eq!(request(&bytes(kind::WRITE, 1, &[7; 512]), 0), Asked::Do(vec![write]));
-        assert_eq!(request(&bytes(kind::FLUSH, 0, &[]), 0), Asked::Do(vec![Io::Flush]));
+        assert_eq!(request(&bytes(kind::FLUSH, 0, &[]), 0), Asked::Do(vec![Io::flush()]));
         assert_eq!(request(&bytes(kind::ID, 0, &[]), 20), Asked::Name);
         let mut ranges = vec![];
         for (sector, sectors, flags) in [(8_u64, 16_u32, 1_u32), (64, 8, 0)] {
@@ -183,14 +180,11 @@ mod tests {
         }
         assert_eq!(
             request(&bytes(kind::ZEROES, 0, &ranges), 0),
-            Asked::Do(vec![
-                Io::Zero { offset: 4096, bytes: 8192, may_trim: true, fua: false },
-                Io::Zero { offset: 32768, bytes: 4096, may_trim: false, fua: false },
-            ])
+            Asked::Do(vec![Io::zeros(4096, 8192, true), Io::zeros(32768, 4096, false),])
         );
         assert_eq!(
             request(&bytes(kind::DISCARD, 0, &ranges[16..]), 0),
-            Asked::Do(vec![Io::Trim { offset: 32768, bytes: 4096, fua: false }])
+            Asked::Do(vec![Io::trim(32768, 4096)])
         );
         assert_eq!(request(&bytes(kind::DISCARD, 0, &ranges), 0), Asked::Refuse(status::UNSUPPORTED));
     }
@@ -210,6 +204,20 @@ mod tests {
         ] {
             assert_eq!(request(&bytes, room), Asked::Refuse(expected), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn failures_differ_where_virtio_can_tell() {
+        assert_eq!(status_of(None), status::OK);
+        for drive in Status::ALL {
+            let expected = match drive {
+                Status::Ok => status::OK,
+                Status::Unsupported => status::UNSUPPORTED,
+                _ => status::FAILED,
+            };
+            assert_eq!(status_of(Some(Fault::Drive(drive))), expected, "{drive}");
+        }
+        assert_eq!(status_of(Some(Fault::Gone)), status::FAILED);
     }
 
     proptest! {

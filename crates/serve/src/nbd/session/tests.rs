@@ -1,4 +1,5 @@
 use super::*;
+use nandle_io::Op;
 use proptest::prelude::*;
 
 const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 12288, queue_depth: 32 };
@@ -112,16 +113,13 @@ fn requests_become_io() {
         [Action::Submit(_, io)] => io.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(io(request(command::READ, 0, 5, 10)), Io::Read { offset: 5, bytes: 10 });
+    assert_eq!(io(request(command::READ, 0, 5, 10)), Io::read(5, 10));
     let mut write = request(command::WRITE, flag::FUA, 4096, 3);
     write.extend(b"abc");
-    assert_eq!(io(write), Io::Write { offset: 4096, data: b"abc".to_vec(), fua: true, stream: 0 });
-    assert_eq!(
-        io(request(command::TRIM, 0, 0, u32::MAX)),
-        Io::Trim { offset: 0, bytes: u64::from(u32::MAX), fua: false }
-    );
-    assert_eq!(io(request(command::FLUSH, 0, 0, 0)), Io::Flush);
-    let zero = |may_trim| Io::Zero { offset: 0, bytes: 8192, may_trim, fua: false };
+    assert_eq!(io(write), Io::write(4096, b"abc".to_vec()).fua(true));
+    assert_eq!(io(request(command::TRIM, 0, 0, u32::MAX)), Io::trim(0, u32::MAX.into()));
+    assert_eq!(io(request(command::FLUSH, 0, 0, 0)), Io::flush());
+    let zero = |may_trim| Io::zeros(0, 8192, may_trim);
     assert_eq!(io(request(command::WRITE_ZEROES, flag::FAST_ZERO, 0, 8192)), zero(true));
     assert_eq!(io(request(command::WRITE_ZEROES, flag::NO_HOLE, 0, 8192)), zero(false));
 }
@@ -140,7 +138,7 @@ fn nonsense_is_refused_and_the_conversation_goes_on() {
     assert_eq!(answer(write), 22, "huge write");
     assert!(matches!(
         feed(&mut session, &request(command::FLUSH, 0, 0, 0))[..],
-        [Action::Submit(_, Io::Flush)]
+        [Action::Submit(_, Io { op: Op::Flush, .. })]
     ));
     assert_eq!(feed(&mut session, &[0; 28]), [Action::Close], "no magic");
 }
@@ -272,4 +270,24 @@ proptest! {
             rest = after;
         }
     }
+}
+
+#[test]
+fn failures_differ_where_nbd_can_tell() {
+    let of = |command, status| {
+        let request = Request { flags: 0, command, cookie: 7, offset: 0, length: 1 };
+        let (head, _) = Ticket::of(&request, true).answer(Err(Fault::Drive(status)));
+        (wire::u16_at(&head, 6), wire::u32_at(&head, 20))
+    };
+    let error = |errno: Errno| (Some(wire::chunk::ERROR), Some(errno as u32));
+    for status in Status::ALL.into_iter().filter(|&status| status != Status::Ok) {
+        let expected = match status {
+            Status::OutOfRange => Errno::NoSpc,
+            Status::ReadOnly => Errno::Perm,
+            Status::MediaError => Errno::Io,
+            _ => Errno::NotSup,
+        };
+        assert_eq!(of(command::WRITE, status), error(expected), "{status}");
+    }
+    assert_eq!(of(command::READ, Status::OutOfRange), error(Errno::Inval));
 }

@@ -82,11 +82,11 @@ fn carry_out(actions: Vec<Action>) {
             Action::Submit(ticket, ios) => {
                 let mut outcome = Ok(vec![]);
                 for io in ios {
-                    outcome = plan::steps(io, &SHAPE).map(|_| vec![]);
+                    outcome = plan::steps(io, &SHAPE).map(|_| vec![]).map_err(Fault::Drive);
                 }
                 encoder.encode(Out::Done(ticket.done(outcome)));
             }
-            Action::Look(..) | Action::Close => {}
+            Action::Look(..) | Action::NextUnits(..) | Action::Close => {}
         }
     }
 }
@@ -128,7 +128,7 @@ fn large_data_are_asked_for_and_taken_in_order() {
     assert_eq!(feed(&mut io, &mut subsystem, &data(5, 0, 0, 200_000, false)), []);
     let said = feed(&mut io, &mut subsystem, &data(5, 0, 200_000, 62_144, true));
     let [Action::Submit(_, ios)] = &said[..] else { panic!("{said:?}") };
-    assert_eq!(ios[..], [Io::Write { offset: 0, data: vec![7; 64 * 4096], fua: false, stream: 0 }]);
+    assert_eq!(ios[..], [Io::write(0, vec![7; 64 * 4096])]);
 }
 
 #[test]
