@@ -4,7 +4,7 @@ use std::path::Path;
 use nandle_lab::config::Wanted;
 use nandle_lab::workload::{Asked, Opened};
 use nandle_trace::synthetic::{self, Published};
-use nandle_trace::{Format, Info, InfoOptions, Op, Request, Source};
+use nandle_trace::{Format, Info, InfoOptions, Request, Source};
 
 use super::args::{Input, Trace};
 use super::{Failure, say};
@@ -129,14 +129,7 @@ fn head(input: &Input, lines: u64) -> Result<(), Failure> {
         }
     }
     for r in &requests {
-        let op = match r.op {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Trim => "trim",
-            Op::Flush => "flush",
-            Op::FlashAlloc => "flashalloc",
-            Op::FlashFree => "flashfree",
-        };
+        let op = r.op.name();
         let fua = if r.fua { "yes" } else { "-" };
         let _ = writeln!(
             text,
