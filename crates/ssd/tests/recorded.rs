@@ -2,8 +2,9 @@
 //! operation, each counter, and what a power cut leaves, over all pairs of policies and settings.
 //! Method: `recorded/list.txt` names a device (settings over `recorded/base.toml`) and a workload a
 //! line; `recorded/digests.txt` keeps what a run of it came to. `RECORDED=write` renews the digests,
-//! `RECORDED="explain NAME"` prints every number of the lines of that name, to compare two programs,
-//! and `RECORDED=list` draws a new list.
+//! and `RECORDED=list` draws a new list. To compare two programs, `RECORDED="explain NAME"` (or the
+//! number that the name begins with) prints every number of a line, `"trace NAME"` also every
+//! completion and flash operation; with `-- --nocapture`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -56,10 +57,13 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
     into.all("busy.channels", channels);
     into.all("mapping_bytes", <[u64; 2]>::from(ssd.mapping_bytes()));
     into.all("hold_up", <[u64; 2]>::from(ssd.hold_up()));
-    into.all("objects", ssd.flash().flashalloc_instances().iter().flat_map(|o| {
+    let instances = ssd.flash().flashalloc_instances();
+    let mut objects: Vec<Vec<u64>> = instances.iter().map(|o| {
         let ranges = o.ranges.iter().flat_map(|&(lsn, sectors)| [lsn, sectors]);
-        ranges.chain([o.pages_left, o.blocks.into(), o.auto.into()]).collect::<Vec<_>>()
-    }));
+        ranges.chain([o.pages_left, o.blocks.into(), o.auto.into()]).collect()
+    }).collect();
+    objects.sort();
+    into.all("objects", objects.concat());
     if let Some(fdp) = ssd.flash().fdp() {
         into.all("handles", fdp.handles().iter().flat_map(|h| [h.available_pages, h.changes]));
         into.push("mixed_pages", fdp.mixed_pages());
@@ -83,17 +87,11 @@ fn of_operation(o: &Operation) -> [u64; 6] {
     [o.kind as u64, o.cause as u64, o.ppn.0.into(), o.started, o.ended, o.request.map_or(0, |id| id + 1)]
 }
 
+#[rustfmt::skip]
 fn of_status(status: Status) -> u64 {
-    match status {
-        Status::Ok => 0,
-        Status::OutOfRange => 1,
-        Status::ReadOnly => 2,
-        Status::Overlap => 3,
-        Status::TooManyRanges => 4,
-        Status::NoCleanBlocks => 5,
-        Status::Unsupported => 6,
-        Status::MediaError => 7,
-    }
+    use Status::{MediaError, NoCleanBlocks, Ok, OutOfRange, Overlap, ReadOnly, TooManyRanges, Unsupported};
+    let all = [Ok, OutOfRange, ReadOnly, Overlap, TooManyRanges, NoCleanBlocks, Unsupported, MediaError];
+    all.iter().position(|s| *s == status).expect("all are here") as u64
 }
 
 // ---- a run -------------------------------------------------------------------------------------
@@ -161,20 +159,31 @@ struct Bench {
     ssd: Ssd,
     done: Vec<Completion>,
     outcome: Outcome,
+    /// Print what happens.
+    aloud: bool,
 }
 
 impl Bench {
-    fn new(config: &DeviceConfig, workload: &Workload) -> Self {
+    fn new(config: &DeviceConfig, workload: &Workload, aloud: bool) -> Self {
         let mut ssd = Ssd::new(config, workload.unit, workload.seed).expect("a valid device");
         ssd.keep_operations(true);
-        Self { ssd, done: vec![], outcome: Outcome::default() }
+        Self { ssd, done: vec![], outcome: Outcome::default(), aloud }
     }
 
     fn advance(&mut self, to: u64) {
         self.ssd.advance(to, &mut self.done);
-        self.done.drain(..).for_each(|completion| self.outcome.host.completion(&completion));
+        for completion in self.done.drain(..) {
+            self.outcome.host.completion(&completion);
+            if self.aloud {
+                let Completion { id, at, status, unreadable, .. } = completion;
+                println!("{at}: request {id} ends: {status:?}, unreadable: {unreadable:?}");
+            }
+        }
         for operation in self.ssd.take_operations() {
             self.outcome.flash.all(of_operation(&operation));
+            if self.aloud {
+                println!("{}: {operation:?}", operation.ended);
+            }
         }
     }
 
@@ -209,8 +218,8 @@ impl Bench {
     }
 }
 
-fn run(config: &DeviceConfig, workload: &Workload) -> Outcome {
-    let mut bench = Bench::new(config, workload);
+fn run(config: &DeviceConfig, workload: &Workload, aloud: bool) -> Outcome {
+    let mut bench = Bench::new(config, workload, aloud);
     let g = &config.geometry;
     let spp = u64::from(g.sectors_per_page());
     let sectors = bench.ssd.layout().logical_sectors;
@@ -288,8 +297,8 @@ impl Line {
         let mut part = || parts.next().unwrap_or_else(|| panic!("{text}: name | settings | workload"));
         Self { name: part(), settings: part(), workload: part() }
     }
-    fn run(&self) -> Outcome {
-        run(&device(&self.settings), &Workload::parse(&self.workload))
+    fn run(&self, aloud: bool) -> Outcome {
+        run(&device(&self.settings), &Workload::parse(&self.workload), aloud)
     }
 }
 
@@ -303,7 +312,7 @@ fn run_all(lines: &[Line]) -> Vec<Option<[String; 4]>> {
     let queue = Mutex::new(lines.iter().enumerate());
     let work = || {
         while let Some((n, line)) = { queue.lock().expect("no panic holds it").next() } {
-            let outcome = catch_unwind(AssertUnwindSafe(|| line.run().digests())).ok();
+            let outcome = catch_unwind(AssertUnwindSafe(|| line.run(false).digests())).ok();
             results.lock().expect("no panic holds it")[n] = outcome;
         }
     };
@@ -319,8 +328,8 @@ fn every_line_does_what_it_did() {
         draw_list();
     }
     let lines = lines();
-    if let Some(name) = mode.strip_prefix("explain ") {
-        return explain(lines.iter().filter(|line| line.name == name));
+    if let Some((what @ ("explain" | "trace"), name)) = mode.split_once(' ') {
+        return explain(&lines, name, what == "trace");
     }
     let results = run_all(&lines);
     if mode == "list" || mode == "write" {
@@ -380,10 +389,13 @@ fn draw_list() {
     std::fs::write(path("list.txt"), kept).expect("the file can be written");
 }
 
-fn explain<'a>(lines: impl Iterator<Item = &'a Line>) {
-    for line in lines {
+fn explain(lines: &[Line], name: &str, aloud: bool) {
+    let named = |line: &&Line| line.name == name || line.name.split(' ').next() == Some(name);
+    let named: Vec<&Line> = lines.iter().filter(named).collect();
+    assert!(!named.is_empty(), "no line {name}");
+    for line in named {
         println!("{} | {} | {}", line.name, line.settings, line.workload);
-        let outcome = line.run();
+        let outcome = line.run(aloud);
         println!("host = {:016x}\nflash = {:016x}", outcome.host.0, outcome.flash.0);
         for (part, numbers) in [("counters", &outcome.counters), ("cuts", &outcome.cuts)] {
             numbers.0.iter().for_each(|(label, value)| println!("{part}: {label} = {value}"));

@@ -43,7 +43,8 @@ const FACTORS: &[Factor] = &[
     factor("allocation", &["", "scheme.allocation=lsb-first", "scheme.allocation=size-based", "scheme.allocation=papa"])
         .needs(&[("cell", &[1, 2, 3, 4]), ("order", &[1]), ("striping", &[0, 1, 2])]),
     factor("streams", &["", "scheme.streams=multi-stream streams.count=2", "scheme.streams=fdp streams.count=3",
-        "scheme.streams=fdp streams.count=2 streams.isolation=persistently", "scheme.streams=flashalloc"]),
+        "scheme.streams=fdp streams.count=2 streams.isolation=persistently", "scheme.streams=flashalloc",
+        "scheme.streams=multi-stream streams.count=5"]),
     factor("victim", &["", "gc.victim=cost-benefit", "gc.victim=d-choices gc.d=3", "gc.victim=fifo"]),
     factor("striping", &["", "scheme.striping=PDWC", "scheme.striping=dynamic", "scheme.striping=block-by-block"]),
     factor("workload", &["workload.kind=mixed", "workload.kind=streams", "workload.kind=objects", "workload.kind=cuts",
@@ -76,7 +77,7 @@ const FACTORS: &[Factor] = &[
     factor("entry", &["", "map_cache.entry_bytes=8", "map_cache.entry_bytes=16"]).needs(&[("map cache", &[1, 2])]),
     factor("wear", &["", "wear.static_gap=2", "wear.dynamic=false", "wear.dynamic=false wear.static_gap=4"]),
     factor("factory bad", &["", "wear.factory_bad=0.08"]),
-    factor("endurance", &["", "cell.endurance=200", "cell.endurance=12"]).needs(CALM),
+    factor("endurance", &["", "cell.endurance=200", "cell.endurance=20"]).needs(CALM),
     factor("faults", &["", "faults.program_rate=0.0006", "faults.erase_rate=0.004", "faults.read_rate=0.002",
         "faults.program_rate=0.0004 faults.erase_rate=0.002 faults.read_rate=0.001",
         "faults.programs=[200,201,900] faults.erases=[20,60] faults.reads=[100,400]"]).needs(CALM),
@@ -204,9 +205,11 @@ fn with_pair((a, x, b, y): Pair, missing: &BTreeSet<Pair>, draw: &mut Stream) ->
     for _ in 0..150 {
         let mut choice: Choice = FACTORS
             .iter()
-            .map(|factor| match draw.chance(0.4) {
-                true => 0,
-                false => draw.below(factor.answers.len() as u64) as usize,
+            .enumerate()
+            .map(|(n, factor)| {
+                // Settings are often the default; policies and workload are any.
+                let default = n > SEAMS && draw.chance(0.4);
+                if default { 0 } else { draw.below(factor.answers.len() as u64) as usize }
             })
             .collect();
         (choice[a], choice[b]) = (x, y);
@@ -220,6 +223,13 @@ fn with_pair((a, x, b, y): Pair, missing: &BTreeSet<Pair>, draw: &mut Stream) ->
         for factor in 0..FACTORS.len() {
             if choice[factor] > 0 && draw.chance(0.8) {
                 meet_needs(&mut choice, factor, &fixed, draw);
+            }
+        }
+        // What would make no difference is left at its default.
+        for factor in (0..FACTORS.len()).filter(|factor| ![a, b].contains(factor)) {
+            let idle = |&(name, answers): &(&str, &[usize])| !answers.contains(&choice[place(name)]);
+            if FACTORS[factor].needs.iter().any(idle) {
+                choice[factor] = 0;
             }
         }
         if settle(&choice, 0).is_some() {
