@@ -59,7 +59,9 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
     into.all("hold_up", <[u64; 2]>::from(ssd.hold_up()));
     let instances = ssd.flash().flashalloc_instances();
     let mut objects: Vec<Vec<u64>> = instances.iter().map(|o| {
-        let ranges = o.ranges.iter().flat_map(|&(lsn, sectors)| [lsn, sectors]);
+        let mut ranges = o.ranges.clone();
+        ranges.sort_unstable();
+        let ranges = ranges.iter().flat_map(|&(lsn, sectors)| [lsn, sectors]);
         ranges.chain([o.pages_left, o.blocks.into(), o.auto.into()]).collect()
     }).collect();
     objects.sort();
