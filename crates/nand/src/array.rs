@@ -129,6 +129,11 @@ impl Array {
     pub fn page_use(&self, ppn: Ppn) -> PageUse {
         self.oob.kind(self.index(ppn))
     }
+    /// Who looks after a page, as its out-of-band area says.
+    #[inline]
+    pub fn owner(&self, ppn: Ppn) -> u8 {
+        self.oob.owner(self.index(ppn))
+    }
     /// Which stream wrote a page, as its out-of-band area says.
     #[inline]
     pub fn stream(&self, ppn: Ppn) -> u16 {

@@ -129,7 +129,12 @@ mod tests {
         let mut array = array();
         let ppn = |block, page| array.geometry().ppn(Block(block), page);
         let (first, second, third) = (ppn(1, 0), ppn(1, 1), ppn(1, 3));
-        let oob = Oob { kind: PageUse::Data, stream: 3, extents: Extents::Home { lpn: 7, start: 0, len: 1 } };
+        let oob = Oob {
+            kind: PageUse::Data,
+            owner: Oob::PLAIN,
+            stream: 3,
+            extents: Extents::Home { lpn: 7, start: 0, len: 1 },
+        };
         array.restore_block(Block(1), 9, BlockCondition::Good, false);
         array.restore_page(first, (20, 4), Some(&oob)).expect("in order");
         array.restore_page(second, (25, 25), None).expect("in order");

@@ -23,8 +23,6 @@ pub enum PageUse {
     Torn = 5,
     /// A part of a checkpoint of the map.
     Checkpoint = 6,
-    /// Host sectors on both sides of a page border (an across-page area).
-    Area = 7,
 }
 
 impl PageUse {
@@ -36,7 +34,6 @@ impl PageUse {
             3 => Self::Meta,
             4 => Self::Padding,
             6 => Self::Checkpoint,
-            7 => Self::Area,
             _ => Self::Torn,
         }
     }
@@ -44,7 +41,7 @@ impl PageUse {
     /// Whether it holds host sectors.
     #[inline]
     pub fn is_data(self) -> bool {
-        matches!(self, Self::Data | Self::Area)
+        self == Self::Data
     }
 }
 
@@ -64,10 +61,19 @@ pub struct Extent {
 pub struct Oob<'a> {
     /// What the page is used for.
     pub kind: PageUse,
+    /// Who placed it there and looks after it: [`Oob::PLAIN`] unless the extents are a list.
+    pub owner: u8,
     /// Which stream wrote it.
     pub stream: u16,
     /// What it holds.
     pub extents: Extents<'a>,
+}
+
+impl Oob<'_> {
+    /// The owner of pages that nobody looks after in particular.
+    pub const PLAIN: u8 = 0;
+    /// The largest number of an owner.
+    pub const LAST_OWNER: u8 = 63;
 }
 
 /// The extents of a page; the common shape (one run at home, sector i of its logical page at offset
@@ -109,7 +115,7 @@ pub(crate) struct OobStore {
     free: Vec<u32>,
 }
 
-// word: kind 3 | list 1 | lpn or list index 32 | start 6 | len-1 6 | stream 16
+// word: kind 3 | list 1 | lpn or list index 32 | start (of a list: owner) 6 | len-1 6 | stream 16
 impl OobStore {
     pub fn new(pages: usize) -> Self {
         Self { words: vec![0; pages], lists: Vec::new(), free: Vec::new() }
@@ -117,13 +123,17 @@ impl OobStore {
     #[inline(always)]
     pub fn set(&mut self, index: usize, oob: &Oob<'_>) {
         debug_assert_eq!(self.words[index], 0, "program over a written page");
+        debug_assert!(oob.owner == Oob::PLAIN || matches!(oob.extents, Extents::List(_)));
         let tail = |start: u64, len: u64| start << 36 | (len - 1) << 42 | u64::from(oob.stream) << 48;
         self.words[index] = oob.kind as u64
             | match oob.extents {
                 Extents::Home { lpn, start, len } => {
                     u64::from(lpn) << 4 | tail(u64::from(start), u64::from(len))
                 }
-                Extents::List(list) => LIST | u64::from(self.keep_list(list)) << 4 | tail(0, 1),
+                Extents::List(list) => {
+                    LIST | u64::from(self.keep_list(list)) << 4
+                        | tail(u64::from(oob.owner & Oob::LAST_OWNER), 1)
+                }
             };
     }
     /// Lays an extent list in the side table.
@@ -139,16 +149,22 @@ impl OobStore {
     pub fn get(&self, index: usize) -> Oob<'_> {
         let word = self.words[index];
         let number = (word >> 4) as u32;
+        let owner = self.owner(index);
         let extents = if word & LIST == 0 {
             Extents::Home { lpn: number, start: (word >> 36 & 63) as u8, len: (word >> 42 & 63) as u8 + 1 }
         } else {
             Extents::List(&self.lists[number as usize])
         };
-        Oob { kind: PageUse::from_bits(word), stream: (word >> 48) as u16, extents }
+        Oob { kind: PageUse::from_bits(word), owner, stream: (word >> 48) as u16, extents }
     }
     #[inline]
     pub fn kind(&self, index: usize) -> PageUse {
         PageUse::from_bits(self.words[index])
+    }
+    #[inline]
+    pub fn owner(&self, index: usize) -> u8 {
+        let word = self.words[index];
+        if word & LIST == 0 { Oob::PLAIN } else { (word >> 36 & 63) as u8 }
     }
     #[inline]
     pub fn stream(&self, index: usize) -> u16 {

@@ -77,7 +77,7 @@ pub(crate) struct Op {
     pub array_ns: u64,
     pub ppn: u32,
     pub transfer: u32,
-    /// Orders that must be done (or, along a block's chain, begun) first.
+    /// Orders that must be done (or, along a block's chain, started) first.
     pub waits: u32,
     /// Head of the list of operations that wait for this one.
     pub dependents: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Op {
     pub kind: Kind,
     pub cause: Cause,
     pub background: bool,
-    pub begun: bool,
+    pub started_once: bool,
     pub copyback: bool,
     /// Ordered and not yet done.
     pub pending: bool,

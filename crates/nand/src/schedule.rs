@@ -60,7 +60,7 @@ pub(crate) struct Die {
     pub array_start: u64,
     array_end: u64,
     /// Host reads, other host operations, background reads, other background operations; bit n of
-    /// `filled`: lane n is not empty.
+    /// `filled`: class n is not empty.
     queue: [List; 4],
     filled: u8,
     pub suspended: Option<Suspended>,
@@ -72,31 +72,31 @@ pub(crate) struct Die {
 }
 
 impl Die {
-    /// The lane whose oldest operation goes first, as the scheduler says.
+    /// The class whose oldest operation goes first, as the scheduler says.
     #[inline]
-    fn pick_lane(&self, scheduler: Scheduler, ops: &[Op]) -> Option<usize> {
+    fn pick_class(&self, scheduler: Scheduler, ops: &[Op]) -> Option<usize> {
         /// Lanes of reads, and of the host.
         const READS: u8 = 0b0101;
         const HOST: u8 = 0b0011;
         let before = |first: u8| if self.filled & first != 0 { self.filled & first } else { self.filled };
-        let mut lanes = match scheduler {
+        let mut classes = match scheduler {
             Scheduler::Fifo => self.filled,
             Scheduler::ReadFirst => before(READS),
             Scheduler::HostOverGc => before(HOST),
             Scheduler::Priority => self.filled & self.filled.wrapping_neg(),
         };
-        if lanes == 0 {
+        if classes == 0 {
             return None;
         }
-        let mut oldest = lanes.trailing_zeros() as usize;
-        lanes &= lanes - 1;
-        while lanes != 0 {
-            let lane = lanes.trailing_zeros() as usize;
-            let order = |lane: usize| ops[self.queue[lane].head as usize].order;
-            if order(lane) < order(oldest) {
-                oldest = lane;
+        let mut oldest = classes.trailing_zeros() as usize;
+        classes &= classes - 1;
+        while classes != 0 {
+            let class = classes.trailing_zeros() as usize;
+            let order = |class: usize| ops[self.queue[class].head as usize].order;
+            if order(class) < order(oldest) {
+                oldest = class;
             }
-            lanes &= lanes - 1;
+            classes &= classes - 1;
         }
         Some(oldest)
     }
@@ -319,7 +319,7 @@ impl Nand {
             kind,
             cause,
             background,
-            begun: false,
+            started_once: false,
             copyback: false,
             pending: true,
         };
@@ -458,7 +458,7 @@ impl Nand {
         }
         let tail = &mut self.ops[tail as usize];
         tail.chain = op;
-        if !tail.begun {
+        if !tail.started_once {
             self.ops[op as usize].waits += 1;
         }
     }
@@ -483,13 +483,13 @@ impl Nand {
             Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
             Extents::List(_) => Extents::List(&list),
         };
-        let oob = Oob { kind: oob.kind, stream, extents };
+        let oob = Oob { kind: oob.kind, owner: oob.owner, stream, extents };
         self.array.program(to, &oob);
         self.array.repeat(from, to);
         self.array.spoil(from);
         let plane = self.geometry().plane_of(self.geometry().block_of(to));
         let slot = &mut self.ops[op.0 as usize];
-        (slot.ppn, slot.plane, slot.waits, slot.begun, slot.copyback) = (to.0, plane, 1, false, false);
+        (slot.ppn, slot.plane, slot.waits, slot.started_once, slot.copyback) = (to.0, plane, 1, false, false);
         slot.array_ns = self.timing.program(self.array.page_type(to));
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
         let die = self.geometry().die_of_plane(plane);
@@ -566,13 +566,13 @@ impl Nand {
         let slot = &mut self.ops[op as usize];
         slot.order = self.order;
         self.order += 1;
-        let lane = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
-        let host_read = lane == 0;
+        let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
+        let host_read = class == 0;
         let die_number = self.array.geometry.die_of_plane(slot.plane);
         let die = &mut self.dies[die_number as usize];
-        let list = &mut die.queue[lane];
-        if die.filled & 1 << lane == 0 {
-            die.filled |= 1 << lane;
+        let list = &mut die.queue[class];
+        if die.filled & 1 << class == 0 {
+            die.filled |= 1 << class;
             list.head = op;
         } else {
             self.ops[list.tail as usize].next = op;
@@ -604,25 +604,25 @@ impl Nand {
     fn dispatch(&mut self, die_number: u32) {
         let die = &mut self.dies[die_number as usize];
         debug_assert!(die.op == NONE, "two operations on a die");
-        let lane = if die.suspended.is_some() {
+        let class = if die.suspended.is_some() {
             // A suspended operation resumes as soon as no host read waits.
             (die.filled & 1 != 0).then_some(0)
         } else {
-            die.pick_lane(self.timing.scheduler, &self.ops)
+            die.pick_class(self.timing.scheduler, &self.ops)
         };
-        let Some(lane) = lane else {
+        let Some(class) = class else {
             if let Some(Suspended { op, remaining }) = die.suspended.take() {
                 die.op = op;
                 self.start_array(die_number, remaining + self.timing.suspend_ns);
             }
             return;
         };
-        let op = die.queue[lane].head;
+        let op = die.queue[class].head;
         let slot = &mut self.ops[op as usize];
         let next = std::mem::replace(&mut slot.next, NONE);
-        die.queue[lane].head = next;
+        die.queue[class].head = next;
         if next == NONE {
-            die.filled &= !(1 << lane);
+            die.filled &= !(1 << class);
         }
         (die.op, die.member) = (op, op);
         let (kind, command) = (slot.kind, self.timing.command_ns);
@@ -630,7 +630,7 @@ impl Nand {
         die.phase = if kind == Kind::Program { Phase::TransferIn } else { Phase::Command };
         self.begin(op);
         if self.timing.multi_plane {
-            self.gather(die_number, lane);
+            self.gather(die_number, class);
         }
         let transfer = if kind == Kind::Program { self.channel_time(op) } else { 0 };
         if kind == Kind::Program || command > 0 {
@@ -641,7 +641,7 @@ impl Nand {
     }
 
     /// Adds to the operation just taken what other planes can do in the same array operation.
-    fn gather(&mut self, die_number: u32, lane: usize) {
+    fn gather(&mut self, die_number: u32, class: usize) {
         /// A real controller looks only so far ahead.
         const WINDOW: usize = 16;
         let head = self.dies[die_number as usize].op;
@@ -651,7 +651,7 @@ impl Nand {
         let mut planes = 1_u32 << (self.ops[head as usize].plane % self.geometry().planes_per_die);
         let mut last = head;
         let mut before = NONE;
-        let mut op = self.dies[die_number as usize].queue[lane].head;
+        let mut op = self.dies[die_number as usize].queue[class].head;
         for _ in 0..WINDOW {
             if op == NONE {
                 break;
@@ -668,7 +668,7 @@ impl Nand {
                         && self.array.page_type(Ppn(other)) == page_type));
             if fits {
                 planes |= plane;
-                let list = &mut self.dies[die_number as usize].queue[lane];
+                let list = &mut self.dies[die_number as usize].queue[class];
                 if before == NONE {
                     list.head = next;
                 } else {
@@ -678,7 +678,7 @@ impl Nand {
                     list.tail = before;
                 }
                 let die = &mut self.dies[die_number as usize];
-                die.filled &= !(u8::from(die.queue[lane].head == NONE) << lane);
+                die.filled &= !(u8::from(die.queue[class].head == NONE) << class);
                 self.ops[op as usize].next = NONE;
                 self.ops[last as usize].group = op;
                 last = op;
@@ -696,7 +696,7 @@ impl Nand {
     /// The operation is on its die: the block's next program may follow.
     fn begin(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
-        slot.begun = true;
+        slot.started_once = true;
         slot.started = self.now;
         let follower = slot.chain;
         if slot.kind == Kind::Program && follower != NONE {

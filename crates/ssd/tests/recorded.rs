@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Operation, Ssd, Status};
 
 #[path = "recorded/list.rs"]
@@ -36,17 +37,22 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
         evictions evicted_partial_pages partial_pages_sum buffer_wait_ns dram_accesses cache_hits
         cache_misses program_failures erase_failures unreadable_sectors checkpoint_pages
         checkpoints_dropped gc_invocations gc_moved_pages wear_moved_pages foreground_ns
-        dedicated_demoted flashalloc_calls block_erases_by_trim trim_records);
+        dedicated_demoted object_calls block_erases_by_trim trim_records);
     into.all("victim_valid", s.victim_valid);
     into.all("victim_valid_dedicated", s.victim_valid_dedicated);
-    numbers!(into, "allocation", s.allocation; emergency_gcs proactive_gcs unfinished_victims backup_csb
-        backup_msb full_on_fast slow_survivors);
-    numbers!(into, "across", s.across; direct_writes profitable_merges unprofitable_merges rollbacks
-        shrinks refused direct_reads merged_reads);
-    numbers!(into, "mrsm", s.mrsm; split_regions joined_regions sub_page_writes sub_page_updates
-        packed_pages refused gc_packed);
-    numbers!(into, "versions", s.multi_version; versions_written merges_gc merges_idle merges_pressure
-        refused compacted_pages compacted_extents max_extra_pages);
+    numbers!(into, "allocation", s.collection; emergency_gcs proactive_gcs unfinished_victims);
+    let of_schemes = ["allocation.backup_csb", "allocation.backup_msb", "allocation.full_on_fast",
+        "allocation.slow_survivors", "across.direct_writes", "across.profitable_merges",
+        "across.unprofitable_merges", "across.rollbacks", "across.shrinks", "across.refused",
+        "across.direct_reads", "across.merged_reads", "mrsm.split_regions", "mrsm.joined_regions",
+        "mrsm.sub_page_writes", "mrsm.sub_page_updates", "mrsm.packed_pages", "mrsm.refused",
+        "mrsm.gc_packed", "multi_version.versions_written", "multi_version.merges_gc",
+        "multi_version.merges_idle", "multi_version.merges_pressure", "multi_version.refused",
+        "multi_version.compacted_pages", "multi_version.compacted_extents",
+        "multi_version.max_extra_pages"];
+    for name in of_schemes {
+        into.push(name, ssd.scheme_counter(name).expect("a counter"));
+    }
     into.all("streams.host", s.streams.iter().map(|stream| stream.host_sectors));
     into.all("streams.media", s.streams.iter().map(|stream| stream.media_sectors));
     into.all("reads", c.reads.as_flattened().iter().copied());
@@ -57,7 +63,7 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
     into.all("busy.channels", channels);
     into.all("mapping_bytes", <[u64; 2]>::from(ssd.mapping_bytes()));
     into.all("hold_up", <[u64; 2]>::from(ssd.hold_up()));
-    let instances = ssd.flash().flashalloc_instances();
+    let instances = ssd.objects();
     let mut objects: Vec<Vec<u64>> = instances.iter().map(|o| {
         let mut ranges = o.ranges.clone();
         ranges.sort_unstable();
@@ -66,9 +72,9 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
     }).collect();
     objects.sort();
     into.all("objects", objects.concat());
-    if let Some(fdp) = ssd.flash().fdp() {
-        into.all("handles", fdp.handles().iter().flat_map(|h| [h.available_pages, h.changes]));
-        into.push("mixed_pages", fdp.mixed_pages());
+    if let Some(fdp) = ssd.scheme::<Fdp>() {
+        into.all("handles", fdp.handles(ssd.flash()).flat_map(|h| [h.available_pages, h.changes]));
+        into.push("mixed_pages", ssd.flash().space().mixed_pages());
     }
     let found = ssd.inspect();
     into.push("wrong", found.findings.iter().map(|finding| finding.wrong).sum());
@@ -234,7 +240,7 @@ fn run(config: &DeviceConfig, workload: &Workload, aloud: bool) -> Outcome {
         let at = bench.ssd.now();
         bench.submit(at, id, &host.next());
         if id % 500 == 499 {
-            bench.ssd.next_reclaim_unit((id / 500 % 3) as u16);
+            bench.ssd.next_unit((id / 500 % 3) as u16);
         }
         if id % between_cuts == between_cuts - 1 {
             (0..id % 41).for_each(|_| _ = bench.step());

@@ -4,7 +4,7 @@
 use super::{Buffer, Victims};
 
 /// All entries that came in with the oldest request.
-pub(crate) fn victims(buffer: &Buffer) -> Victims {
+pub(super) fn victims(buffer: &Buffer) -> Victims {
     let Some(oldest) = buffer.oldest() else { return Victims::new() };
     let request = buffer.entry(oldest).request;
     std::iter::successors(Some(oldest), |&slot| buffer.newer(slot))

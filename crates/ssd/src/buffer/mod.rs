@@ -1,41 +1,35 @@
 //! The write buffer: volatile RAM for writes, sectors allocated singly, entries keyed by logical page.
+//!
+//! It knows in which order pages came and which are full or small. Who leaves first is the oldest, unless a
+//! scheme decides otherwise.
 
 use smallvec::SmallVec;
 
-use crate::config::SchemeConfig;
-use crate::flash::Flash;
-use crate::mapping::Mapping;
-use crate::mapping::across::makes_run;
-use crate::mapping::compaction::Packing;
-use batch::SmallPages;
-use pc_lru::PcLruConfig;
+mod config;
+mod fifo;
+mod small;
 
-mod batch;
-mod congestion;
-pub mod fifo;
-pub mod lru;
-pub mod mca;
-pub mod pc_lru;
+pub use config::BufferConfig;
 
-crate::catalog! {
-    /// What waits in RAM and what leaves first.
-    pub enum BufferKind {
-        /// The least recently written page (SSDSim's); no buffer if `buffer.bytes` is 0.
-        Lru = "lru",
-        /// The oldest request, all its pages (VSSIM's).
-        Fifo = "fifo",
-        /// The least recently written page, put off while its read would wait for a chip (CASES'09).
-        Mca = "mca",
-        /// The same, or the next full page while chips are busy (WAFLASH).
-        PcLru = "pc-lru",
-    }
+use crate::map::{crosses_border, runs};
+use crate::media::Contents;
+use small::SmallPages;
+
+/// What a drive's policies ask of its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// Whole requests leave, the oldest first, and an overwrite does not make a page younger (FIFO); else
+    /// pages leave, the least recently written first (LRU).
+    pub by_request: bool,
+    /// Full pages hang on a list of their own, in the same order.
+    pub full_list: bool,
+    /// Partial pages of at most this many sectors can be found by their neighbours.
+    pub small: Option<u32>,
 }
 
-impl BufferKind {
-    /// Whether the policy makes no sense without `buffer.bytes`.
-    pub(crate) fn needs_ram(self) -> bool {
-        self != Self::Lru
-    }
+impl BufferPlan {
+    /// LRU and nothing else.
+    pub const LRU: Self = Self { by_request: false, full_list: false, small: None };
 }
 
 const NONE: u32 = u32::MAX;
@@ -66,18 +60,16 @@ pub type Victims = SmallVec<[u32; 4]>;
 /// Buffered pages in the order of their policy.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    kind: BufferKind,
+    plan: BufferPlan,
     /// Slot + 1 of each logical page, 0 = not buffered.
     index: Vec<u32>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
-    /// The ends of the list of full pages; kept for PC-LRU only.
+    /// The ends of the list of full pages, if that is kept.
     newest_full: u32,
     oldest_full: u32,
-    pc_lru: PcLruConfig,
-    /// Kept for compaction only.
     small: Option<Box<SmallPages>>,
     len: u32,
     partial: u32,
@@ -94,19 +86,17 @@ pub struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(
-        scheme: &SchemeConfig,
-        packing: Option<Packing>,
+        plan: BufferPlan,
         capacity_sectors: u64,
         logical_pages: u32,
         full: u64,
         unit: usize,
     ) -> Self {
         Self {
-            kind: scheme.buffer,
+            plan,
             newest_full: NONE,
             oldest_full: NONE,
-            pc_lru: scheme.pc_lru,
-            small: packing.map(|packing| Box::new(SmallPages::new(logical_pages, packing))),
+            small: plan.small.map(|most| Box::new(SmallPages::new(logical_pages, most))),
             index: vec![0; logical_pages as usize],
             entries: Vec::new(),
             free: Vec::new(),
@@ -165,7 +155,7 @@ impl Buffer {
     }
     /// The full page nearest the oldest end.
     #[inline]
-    fn oldest_full(&self) -> Option<u32> {
+    pub fn oldest_full(&self) -> Option<u32> {
         (self.oldest_full != NONE).then_some(self.oldest_full)
     }
 
@@ -217,7 +207,7 @@ impl Buffer {
                 }
                 entry.stream = stream;
                 entry.passed = 0;
-                if self.kind != BufferKind::Fifo {
+                if !self.plan.by_request {
                     self.unlink(slot);
                     self.link_newest(slot);
                 }
@@ -258,7 +248,7 @@ impl Buffer {
         }
         self.update_small(slot, self.entries[slot as usize].mask);
         if self.unit > 0 {
-            for (start, len) in crate::fragments::runs(mask) {
+            for (start, len) in runs(mask) {
                 let to = slot as usize * self.page_bytes + start as usize * self.unit;
                 let from = (start - first) as usize * self.unit;
                 let n = len as usize * self.unit;
@@ -273,8 +263,8 @@ impl Buffer {
     }
 
     /// Overwrites the sectors `mask` in the contents of an entry that is about to leave.
-    pub(crate) fn merge_contents(&mut self, slot: u32, mask: u64, contents: crate::flash::Contents<'_>) {
-        for (start, len) in crate::fragments::runs(mask) {
+    pub(crate) fn merge_contents(&mut self, slot: u32, mask: u64, contents: Contents<'_>) {
+        for (start, len) in runs(mask) {
             let n = len as usize * self.unit;
             let to = slot as usize * self.page_bytes + start as usize * self.unit;
             let from = (start - contents.first) as usize * self.unit;
@@ -328,42 +318,14 @@ impl Buffer {
         }
     }
 
-    /// Who leaves next, given what the chips are doing. All of them are placed together.
-    pub(crate) fn victims(&mut self, flash: &Flash, mapping: &Mapping) -> Victims {
-        let advised = flash.advised_evictions(self);
-        let victims = match self.kind {
-            _ if !advised.is_empty() => advised,
-            BufferKind::Lru => lru::victims(self),
-            BufferKind::Fifo => fifo::victims(self),
-            BufferKind::Mca => mca::victims(self, |e| congestion::read_waits(flash, mapping, e)),
-            BufferKind::PcLru => pc_lru::victims(self, |e| congestion::flush_waits(flash, mapping, e)),
-        };
-        match (victims.as_slice(), &self.small) {
-            (&[slot], Some(small)) => self.batch(slot, small, |e| mapping.compacts(flash, e.lpn, e.mask)),
-            _ => victims,
-        }
+    /// Who leaves next if nobody decides otherwise: the oldest request, or the least recently written page.
+    pub(crate) fn next_victims(&self) -> Victims {
+        if self.plan.by_request { fifo::victims(self) } else { self.oldest().into_iter().collect() }
     }
 
-    /// The small partial page `slot` together with others of its region that share a physical page
-    /// with it; any other page alone.
-    fn batch(&self, slot: u32, small: &SmallPages, joins: impl Fn(&Entry) -> bool) -> Victims {
-        let mut victims = Victims::from_slice(&[slot]);
-        let first = self.entry(slot);
-        if small.packing.is_small(first.mask) && joins(first) {
-            let mut page = small.packing.start(first.mask);
-            for lpn in small.around(first.lpn) {
-                if page.is_filled() {
-                    break;
-                }
-                let Some(other) = self.slot(lpn) else { continue };
-                let entry = self.entry(other);
-                if entry.stream == first.stream && page.fits(entry.mask) && joins(entry) {
-                    page.add(entry.mask);
-                    victims.push(other);
-                }
-            }
-        }
-        victims
+    /// Buffered small partial pages of the region of `lpn`, which has `region` pages, nearest first.
+    pub fn small_around(&self, lpn: u32, region: u32) -> impl Iterator<Item = u32> + '_ {
+        self.small.iter().flat_map(move |small| small.around(lpn, region))
     }
 
     #[inline]
@@ -374,12 +336,12 @@ impl Buffer {
     }
 
     /// An entry has been passed over.
-    fn pass(&mut self, slot: u32) {
+    pub(crate) fn pass(&mut self, slot: u32) {
         self.entries[slot as usize].passed += 1;
     }
 
     /// Moves an entry to position `n` (1 = the newest end).
-    fn move_to(&mut self, slot: u32, n: u32) {
+    pub(crate) fn move_to(&mut self, slot: u32, n: u32) {
         self.unlink(slot);
         let mut newer = NONE;
         let mut older = self.newest;
@@ -394,7 +356,7 @@ impl Buffer {
     }
 
     /// The oldest entry swaps places with the one above it.
-    fn swap_oldest(&mut self) {
+    pub(crate) fn swap_oldest(&mut self) {
         let oldest = self.oldest;
         let above = self.entries[oldest as usize].newer;
         self.unlink(oldest);
@@ -416,7 +378,7 @@ impl Buffer {
     }
 
     fn link_newest_full(&mut self, slot: u32) {
-        if self.kind != BufferKind::PcLru {
+        if !self.plan.full_list {
             return;
         }
         let entry = &mut self.entries[slot as usize];
@@ -429,7 +391,7 @@ impl Buffer {
     }
 
     fn unlink_full(&mut self, slot: u32) {
-        if self.kind != BufferKind::PcLru {
+        if !self.plan.full_list {
             return;
         }
         let Entry { newer_full, older_full, .. } = self.entries[slot as usize];
@@ -444,14 +406,15 @@ impl Buffer {
     }
 
     /// If the only victim and the entry of a neighbouring page are one run over the page border, no
-    /// larger than a page, both leave together (Across-FTL's runs are formed here).
+    /// larger than a page, both leave together.
     pub(crate) fn join_border(&self, victims: &mut Victims) {
         let &[slot] = victims.as_slice() else { return };
         let Entry { lpn, mask, .. } = self.entries[slot as usize];
         let mate = |lpn: u32| self.index.get(lpn as usize).and_then(|index| index.checked_sub(1));
-        let next = mate(lpn + 1).filter(|&s| makes_run(mask, self.entries[s as usize].mask, self.full));
+        let next = mate(lpn + 1).filter(|&s| crosses_border(mask, self.entries[s as usize].mask, self.full));
         let before = || {
-            mate(lpn.wrapping_sub(1)).filter(|&s| makes_run(self.entries[s as usize].mask, mask, self.full))
+            mate(lpn.wrapping_sub(1))
+                .filter(|&s| crosses_border(self.entries[s as usize].mask, mask, self.full))
         };
         victims.extend(next.or_else(before));
     }
@@ -476,41 +439,7 @@ impl Buffer {
 #[cfg(test)]
 impl Buffer {
     /// A buffer of `pages` logical pages without contents and without end.
-    fn for_tests(kind: BufferKind, pc_lru: PcLruConfig, pages: u32, full: u64) -> Self {
-        let scheme = SchemeConfig { buffer: kind, pc_lru, ..SchemeConfig::default() };
-        Self::new(&scheme, None, u64::MAX / 2, pages, full, 0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mca_swaps_a_waiting_partial_tail_with_the_entry_above() {
-        let mut buffer = Buffer::for_tests(BufferKind::Mca, PcLruConfig::default(), 10, 0xff);
-        for (lpn, mask) in [(0, 1), (1, 0xff), (2, 3), (3, 7)] {
-            buffer.insert(lpn, mask, 0, 0, 0, &[]);
-        }
-        let victim = |buffer: &mut Buffer, waits: bool| mca::victims(buffer, |_| waits)[0];
-        let unasked = |buffer: &mut Buffer| mca::victims(buffer, |_| panic!("not asked"))[0];
-        let lpns = |buffer: &Buffer| buffer.oldest_first().map(|e| e.lpn).collect::<Vec<_>>();
-        // Idle: the tail. Busy: the entry above it, full or not, and the tail is the tail again.
-        let chosen = victim(&mut buffer, false);
-        assert_eq!(buffer.entry(chosen).lpn, 0);
-        let chosen = victim(&mut buffer, true);
-        assert_eq!((buffer.entry(chosen).lpn, lpns(&buffer)), (1, vec![1, 0, 2, 3]));
-        buffer.take(chosen);
-        let chosen = victim(&mut buffer, true);
-        assert_eq!(buffer.take(chosen).lpn, 2);
-        assert_eq!(lpns(&buffer), [0, 3]);
-        // A full page needs no read; the last entry has nothing to swap with.
-        buffer.insert(0, 0xff, 0, 0, 0, &[]);
-        buffer.trim(3, 0xff);
-        let chosen = unasked(&mut buffer);
-        assert_eq!(buffer.entry(chosen).lpn, 0);
-        buffer.trim(0, 1);
-        let chosen = unasked(&mut buffer);
-        assert_eq!(buffer.entry(chosen).lpn, 0);
+    pub(crate) fn for_tests(plan: BufferPlan, pages: u32, full: u64) -> Self {
+        Self::new(plan, u64::MAX / 2, pages, full, 0)
     }
 }

@@ -1,0 +1,40 @@
+//! `[gc]`: garbage collection.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::victim::VictimKind;
+
+/// `[gc]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GcConfig {
+    /// Which block is collected.
+    pub victim: VictimKind,
+    /// Candidates drawn by `victim = "d-choices"` (1 to 1024).
+    pub d: u32,
+    /// Share of a plane's blocks at which collection begins in the background; at least one block
+    /// more than `hard` is kept whatever the share.
+    pub soft: f64,
+    /// Share of a plane's blocks that host writes never take; at least one block whatever the share.
+    pub hard: f64,
+    /// Copies of one plane under way at a time (1 to 1024).
+    pub copies_in_flight: u32,
+    /// Page-type policies: collect in the background when fewer pages of the types that small or
+    /// partial writes need are left than the soft watermark's blocks have; false = only when such a
+    /// write waits for one (emergency collection alone).
+    pub types_ahead: bool,
+}
+
+impl Default for GcConfig {
+    fn default() -> Self {
+        Self {
+            victim: VictimKind::Greedy,
+            d: 8,
+            soft: 0.0,
+            hard: 0.0,
+            copies_in_flight: 4,
+            types_ahead: true,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What the drive makes of programs that fail.
+//!
+//! A program that fails is repeated in another block, under the version of the first attempt, before
+//! anything that waits for it goes on. No further page of the block is written if its plane can spare the
+//! rest of it; its live pages are moved as soon as the plane can spare the room, and the erase behind
+//! that takes it out of use.
+
+use nandle_nand::{Block, Cause, Done, Extents, OpId, Ppn};
+
+use super::Work;
+use crate::flash::{Flash, Moved};
+use crate::space::{GroupId, PageClass, State};
+
+/// Failures that are being dealt with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failures {
+    /// Full or avoided blocks in which a program failed, to be emptied.
+    doomed: Vec<Block>,
+    /// Partially written blocks of which no further page is written.
+    avoided: Vec<Block>,
+    /// The blocks that repeated programs go to, at most one in a plane.
+    rescue: Vec<Block>,
+    /// Copies of garbage collection that were repeated in another plane, and whose job they are of.
+    strays: Vec<(OpId, u32)>,
+}
+
+impl Failures {
+    /// Open blocks that the frontiers do not know.
+    pub fn blocks_apart(&self) -> Vec<Block> {
+        [self.avoided.as_slice(), &self.rescue].concat()
+    }
+
+    /// A program failed: it is ordered again elsewhere. False if there is no page left.
+    pub fn program_failed(&mut self, done: &Done, work: &mut Work<'_>) -> bool {
+        let flash = &mut *work.flash;
+        flash.stats_mut().program_failures += 1;
+        let (from, op) = (done.ppn, done.op);
+        let block = flash.geometry().block_of(from);
+        let plane = flash.geometry().plane_of(block);
+        let full = flash.array().pages_programmed(block) == flash.geometry().pages_per_block;
+        if self.rescue.contains(&block) {
+            self.rescue.retain(|&b| b != block);
+            self.avoided.push(block);
+        } else if !full
+            && !self.avoided.contains(&block)
+            && flash.space().spare(plane) > flash.space().limits().soft
+        {
+            let (space, media) = flash.space_and_media();
+            space.avoid(block, media);
+            self.avoided.push(block);
+        }
+        let seq = flash.array().seq(from);
+        work.keeper.doubt(flash, seq);
+        let class = PageClass::of_label(flash.array().oob(from).stream);
+        let Some(to) = self.rescue_page(plane, flash) else {
+            flash.media_mut().abandon(op);
+            flash.set_read_only(true);
+            return false;
+        };
+        if done.cause == Cause::Gc {
+            let job = self.job_of(op, plane);
+            self.strays.push((op, job));
+        }
+        repeat(work, op, from, to, class.label(GroupId::Survivors));
+        true
+    }
+
+    /// A page for a repeated program: in a block that nothing else is written to, because whatever is on
+    /// order in another block may wait for just this program.
+    fn rescue_page(&mut self, plane: u32, flash: &mut Flash) -> Option<Ppn> {
+        let others = (0..flash.geometry().planes()).filter(|&p| p != plane);
+        std::iter::once(plane).chain(others).find_map(|plane| {
+            let at = self.rescue.iter().position(|&b| flash.geometry().plane_of(b) == plane);
+            let at = match at {
+                Some(at) => at,
+                None => {
+                    let block = flash.space_mut().blocks_mut().take_free(plane, false)?;
+                    flash.space_mut().look_at(plane);
+                    self.rescue.push(block);
+                    self.rescue.len() - 1
+                }
+            };
+            let block = self.rescue[at];
+            let last = flash.array().pages_programmed(block) + 1 == flash.geometry().pages_per_block;
+            if last {
+                self.rescue.swap_remove(at);
+            }
+            flash.array().next_strict(block)
+        })
+    }
+
+    /// The plane whose collection job ordered the copy `op`, which ran in `plane`.
+    #[inline]
+    pub fn job_of(&mut self, op: OpId, plane: u32) -> u32 {
+        if self.strays.is_empty() {
+            return plane;
+        }
+        match self.strays.iter().position(|&(stray, _)| stray == op) {
+            Some(at) => self.strays.swap_remove(at).1,
+            None => plane,
+        }
+    }
+
+    /// A block in which a program failed is closed as soon as nothing in it is under way.
+    pub fn close(&mut self, block: Block, flash: &mut Flash) {
+        let over = flash.array().pages_programmed(block) == flash.geometry().pages_per_block
+            || self.avoided.contains(&block);
+        if over && !flash.media().programs_pending(block) && flash.blocks().state(block) == State::Open {
+            self.avoided.retain(|&b| b != block);
+            let now = flash.media().now();
+            flash.space_mut().blocks_mut().close(block, now);
+            self.note(block, flash);
+        }
+    }
+
+    /// A closed block is to be emptied and taken out of use; it is no candidate for collection, which
+    /// would gain nothing.
+    pub fn note(&mut self, block: Block, flash: &mut Flash) {
+        let plane = flash.geometry().plane_of(block);
+        let blocks = flash.space_mut().blocks_mut();
+        if blocks.group(block).is_some() {
+            blocks.forget_emptied(block);
+        }
+        blocks.take_victim(block);
+        self.doomed.push(block);
+        flash.space_mut().look_at(plane);
+    }
+
+    /// The next block of `plane` to be emptied because a program in it failed.
+    #[inline]
+    pub fn next_victim(&mut self, plane: u32, flash: &Flash) -> Option<Block> {
+        if self.doomed.is_empty() {
+            return None;
+        }
+        let spare = flash.space().spare(plane) > flash.space().limits().soft;
+        let at = self.doomed.iter().position(|&block| {
+            flash.geometry().plane_of(block) == plane && (spare || flash.blocks().valid(block) == 0)
+        })?;
+        Some(self.doomed.swap_remove(at))
+    }
+}
+
+/// The program `op` of `from` becomes one of `to`, and so does whatever the map says of `from`.
+fn repeat(work: &mut Work<'_>, op: OpId, from: Ppn, to: Ppn, label: u16) {
+    let Work { flash, schemes, keeper } = work;
+    let kind = flash.array().page_use(from);
+    let (live, surplus) = (flash.blocks().is_live(from), flash.blocks().is_surplus(from));
+    let number = match flash.array().oob(from).extents {
+        Extents::Home { lpn, .. } => lpn,
+        Extents::List(_) => 0,
+    };
+    let owned = flash.array().owner(from) != nandle_nand::Oob::PLAIN;
+    let held =
+        if live && kind.is_data() { flash.map().live_in(from, flash.array()) } else { Default::default() };
+    let lists: Vec<_> =
+        held.iter().map(|&(lpn, _)| (lpn, flash.fragments().get(lpn, flash.array()))).collect();
+    flash.media_mut().reissue(op, to, label);
+    flash.space_mut().blocks_mut().set_live(to);
+    if !live {
+        let now = flash.media().now();
+        flash.space_mut().blocks_mut().set_dead(to, now);
+        return;
+    }
+    if kind.is_data() {
+        let lpns = flash.follow_lists(from, to, lists);
+        match held.last() {
+            Some(&(lpn, fragment)) if owned => schemes.page_went(flash, lpn, fragment),
+            _ => lpns.into_iter().for_each(|lpn| flash.map_moved(lpn)),
+        }
+    } else {
+        let moved = Moved { kind, number, to };
+        flash.map_page_went(moved);
+        keeper.moved(moved);
+    }
+    if surplus {
+        flash.mark_surplus(to);
+    }
+    flash.died(from);
+}

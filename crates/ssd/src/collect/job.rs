@@ -1,0 +1,264 @@
+//! A job: one victim of a plane, emptied a few copies at a time and erased.
+
+use nandle_nand::{Block, Done, Extents};
+
+use super::{Collect, Work};
+use crate::flash::Flash;
+use crate::space::{GroupId, Need, PageClass};
+
+/// What collection is doing in one plane.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Job {
+    victim: Option<Block>,
+    /// Pages before this one need no more looking at.
+    cursor: u32,
+    /// Copies under way.
+    copies: u32,
+    erasing: bool,
+    /// Moves cold data instead of collecting garbage.
+    wear: bool,
+    /// Where the copies go if there is room.
+    group: Option<GroupId>,
+    /// Next closed block that static wear levelling looks at.
+    wear_cursor: usize,
+    most_erases: u32,
+}
+
+impl Job {
+    pub fn copy_done(&mut self) {
+        self.copies -= 1;
+    }
+}
+
+/// Why a victim is emptied, where that is not to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To make room.
+    Room,
+    /// So that another group gets a clean block; its survivors stay in this group.
+    KeepGroup(u16),
+    /// Because its data is cold and other blocks are worn.
+    Wear,
+}
+
+impl Collect {
+    /// Whether a job is under way in `plane`.
+    #[inline]
+    pub(super) fn is_active(&self, plane: u32) -> bool {
+        self.jobs[plane as usize].victim.is_some()
+    }
+
+    pub(super) fn collect_plane(&mut self, plane: u32, work: &mut Work<'_>) {
+        let slot = plane as usize;
+        if self.jobs[slot].victim.is_none() {
+            self.take_up(plane, work);
+        }
+        let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
+        while self.jobs[slot].copies < self.config.copies_in_flight {
+            let Some(page) = work.flash.blocks().next_live(block, self.jobs[slot].cursor) else {
+                // Copies may still be under way: the erase waits for them.
+                self.jobs[slot].erasing = Self::erase(block, work);
+                return;
+            };
+            let Some(group) = self.group_of_copies(plane, work.flash) else { return };
+            let copies = self.copy_page(block, page, plane, group, wear, work);
+            let job = &mut self.jobs[slot];
+            job.cursor = page;
+            job.copies += copies;
+        }
+    }
+
+    /// Moves a page of a victim; how many copies are under way for it.
+    #[inline]
+    fn copy_page(
+        &mut self,
+        block: Block,
+        page: u32,
+        plane: u32,
+        group: GroupId,
+        wear: bool,
+        work: &mut Work<'_>,
+    ) -> u32 {
+        let Work { flash, schemes, keeper } = work;
+        let ppn = flash.geometry().ppn(block, page);
+        let from = GroupId::from_number(flash.array().stream(ppn));
+        flash.stats_mut().gc_moved_pages += 1;
+        flash.stats_mut().wear_moved_pages += u64::from(wear);
+        let copies = if flash.array().page_use(ppn).is_data() {
+            schemes.relocate(flash, ppn, plane, group)
+        } else {
+            keeper.moved(flash.move_system(ppn, plane, group));
+            1
+        };
+        for _ in 0..copies {
+            flash.count_stream(from, 0);
+        }
+        prefetch_next(flash, block, page);
+        copies
+    }
+
+    /// Finds `plane` a victim, if it needs one and there is one.
+    #[inline(never)]
+    fn take_up(&mut self, plane: u32, work: &mut Work<'_>) {
+        if let Some(block) = self.failures.next_victim(plane, work.flash) {
+            return self.begin(plane, block, Purpose::Room, work.flash);
+        }
+        let need = work.flash.space().need(plane);
+        let mut victim = need.and_then(|need| self.choose(plane, need, work));
+        while need == Some(Need::Room)
+            && victim.is_none()
+            && work.flash.space().host_waits()
+            && work.flash.media().in_flight() == 0
+            && work.flash.space().is_urgent(plane)
+            && work.schemes.objects().is_some_and(|objects| objects.end_oldest(work.flash))
+        {
+            victim = self.choose(plane, Need::Room, work);
+        }
+        let space = work.flash.space_mut();
+        let stuck = need.is_some() && victim.is_none();
+        if stuck && !space.is_stuck(plane) && space.is_off_home() {
+            // What waits for this plane may go elsewhere.
+            space.note_progress();
+        }
+        space.set_stuck(plane, stuck);
+        let (Some(need), Some(block)) = (need, victim) else { return };
+        let counts = &mut work.flash.stats_mut().collection;
+        counts.emergency_gcs += u64::from(need == Need::PageType);
+        counts.proactive_gcs += u64::from(need == Need::PageTypeSoon);
+        self.start(plane, block, Purpose::Room, work.flash);
+    }
+
+    /// Takes a closed block as the victim of its plane.
+    pub(super) fn start(&mut self, plane: u32, block: Block, purpose: Purpose, flash: &mut Flash) {
+        let valid = flash.blocks().valid(block);
+        let bucket = (valid * 20 / flash.geometry().pages_per_block) as usize;
+        let apart = flash.blocks().is_apart(block);
+        let stats = flash.stats_mut();
+        stats.gc_invocations += 1;
+        stats.victim_valid[bucket] += 1;
+        if apart {
+            stats.victim_valid_dedicated[bucket] += 1;
+            stats.dedicated_demoted += u64::from(!matches!(purpose, Purpose::KeepGroup(_)));
+        }
+        let blocks = flash.space_mut().blocks_mut();
+        if blocks.group(block).is_some() {
+            blocks.forget_emptied(block);
+        }
+        blocks.take_victim(block);
+        self.begin(plane, block, purpose, flash);
+    }
+
+    /// A victim becomes the job of its plane.
+    fn begin(&mut self, plane: u32, block: Block, purpose: Purpose, flash: &mut Flash) {
+        let first = flash.geometry().ppn(block, flash.array().cell().strict_page(0));
+        let from = GroupId::from_number(flash.array().oob(first).stream);
+        let group = match purpose {
+            Purpose::Wear => GroupId::Cold,
+            Purpose::KeepGroup(number) => GroupId::DedicatedSurvivors(number),
+            Purpose::Room => flash.space().survivors_of(from),
+        };
+        let job = &mut self.jobs[plane as usize];
+        (job.victim, job.cursor, job.erasing) = (Some(block), 0, false);
+        (job.wear, job.group) = (purpose == Purpose::Wear, Some(group));
+        flash.space_mut().set_stuck(plane, false);
+    }
+
+    /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
+    /// what was kept for it: then any open block of the plane serves.
+    fn group_of_copies(&mut self, plane: u32, flash: &mut Flash) -> Option<GroupId> {
+        let own = self.jobs[plane as usize].group.unwrap_or(GroupId::Survivors);
+        let (space, media) = (flash.space(), flash.media());
+        if !space.chooses_types() && space.has_pages(plane, own, PageClass::SYSTEM, 1, media) {
+            return Some(own);
+        }
+        let groups = [own, GroupId::Survivors, GroupId::Host(0), GroupId::System];
+        // Survivors keep the class that they were written with, whichever that is.
+        let classes = [PageClass::SYSTEM, PageClass { full: false, alone: true }];
+        let classes = &classes[..1 + usize::from(space.chooses_types())];
+        let fits = |&group: &GroupId| classes.iter().all(|&class| flash.room(plane, group, class) > 0);
+        let group = groups.into_iter().find(fits)?;
+        flash.space_mut().survivor_went(own, group);
+        Some(group)
+    }
+
+    /// Orders the erase of a victim without live data. Records that it waits for go to flash first; false if
+    /// there is no room for them yet.
+    pub(super) fn erase(block: Block, work: &mut Work<'_>) -> bool {
+        let Work { flash, schemes, keeper } = work;
+        let plane = flash.geometry().plane_of(block);
+        if flash.blocks().awaits_record(block) {
+            if !flash.records().is_empty() {
+                keeper.write_records(flash, schemes, Some(plane));
+                if !flash.records().is_empty() {
+                    return false;
+                }
+            }
+            keeper.hold(flash, block);
+        }
+        let background = !flash.space().is_urgent(plane);
+        flash.space_mut().blocks_mut().set_erasing(block);
+        flash.media_mut().erase(block, background);
+        true
+    }
+
+    /// An erase has come to its end: the block is free, or bad.
+    pub(crate) fn erase_done(&mut self, done: &Done, flash: &mut Flash) {
+        let block = flash.geometry().block_of(done.ppn);
+        let plane = flash.geometry().plane_of(block);
+        let erases = flash.array().erases(block);
+        let ours = self.jobs[plane as usize].victim == Some(block);
+        if flash.blocks().group(block).is_some() {
+            self.erasing -= u32::from(!ours);
+        }
+        let (space, media) = flash.space_and_media();
+        space.erased(block, done.failed, media);
+        if done.failed {
+            flash.stats_mut().erase_failures += 1;
+            let worn_out = !flash.space().fits();
+            flash.set_read_only(flash.is_read_only() || worn_out);
+        }
+        let job = &mut self.jobs[plane as usize];
+        job.most_erases = job.most_erases.max(erases);
+        let space = flash.space_mut();
+        if ours {
+            (job.victim, job.erasing) = (None, false);
+            space.answer_call(plane);
+        }
+        space.note_progress();
+        space.look_at(plane);
+        if ours && self.wear_gap > 0 && space.spare(plane) > space.limits().hard {
+            self.level(plane, flash);
+        }
+    }
+
+    /// Static wear levelling: one closed block is looked at after each erase.
+    fn level(&mut self, plane: u32, flash: &mut Flash) {
+        let closed = flash.blocks().closed(plane);
+        if closed.is_empty() {
+            return;
+        }
+        let job = &mut self.jobs[plane as usize];
+        let block = closed[job.wear_cursor % closed.len()];
+        let behind = job.most_erases.saturating_sub(flash.array().erases(block));
+        job.wear_cursor += 1;
+        if behind > self.wear_gap {
+            self.start(plane, block, Purpose::Wear, flash);
+        }
+    }
+}
+
+/// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.
+#[inline]
+fn prefetch_next(flash: &Flash, block: Block, page: u32) {
+    /// Out-of-band words of a cache line.
+    const LINE: u32 = 8;
+    let array = flash.array();
+    if page + LINE < flash.geometry().pages_per_block {
+        array.prefetch(flash.geometry().ppn(block, page + LINE));
+    }
+    if let Some(next) = flash.blocks().next_live(block, page + 1)
+        && let Extents::Home { lpn, .. } = array.oob(flash.geometry().ppn(block, next)).extents
+    {
+        flash.fragments().prefetch(lpn);
+    }
+}

@@ -1,0 +1,135 @@
+//! Collection: garbage collection and static wear levelling, one job a plane, a few copies at a time.
+//!
+//! A job picks a victim, moves its live pages, and erases it; the erase waits by itself until
+//! every copy is on flash. Within a plane there is always room for a victim's survivors, because
+//! host writes leave the last free blocks alone and a victim has at least one dead page.
+
+use nandle_nand::{Block, Done, OpId, Ppn};
+use nandle_random::Stream;
+
+mod choose;
+mod config;
+mod dedicated;
+mod failures;
+mod job;
+pub mod victim;
+
+pub use config::GcConfig;
+
+use crate::flash::{Flash, Moved};
+use crate::schemes::Schemes;
+use failures::Failures;
+use job::Job;
+
+/// Who keeps records, and pages of the drive's own, that collection must not lose.
+pub trait Keeper {
+    /// Puts the records that wait on flash, if there is room; with `plane` a block of that plane is about to
+    /// be erased, and its collection blocks serve if there is no other room.
+    fn write_records(&mut self, flash: &mut Flash, schemes: &mut Schemes, plane: Option<u32>);
+    /// `block` is not erased before the records that were written are on flash.
+    fn hold(&self, flash: &mut Flash, block: Block);
+    /// One of the drive's own pages is somewhere else now.
+    fn moved(&mut self, moved: Moved);
+    /// What was decided at sequence number `seq` goes to another place than what was written since may say.
+    fn doubt(&mut self, flash: &mut Flash, seq: u64);
+}
+
+/// What collection works with beside its own state.
+pub(crate) struct Work<'a> {
+    pub flash: &'a mut Flash,
+    pub schemes: &'a mut Schemes,
+    pub keeper: &'a mut dyn Keeper,
+}
+
+/// Collection of all planes.
+#[derive(Clone, Debug)]
+pub struct Collect {
+    jobs: Vec<Job>,
+    config: GcConfig,
+    /// `wear.static_gap`
+    wear_gap: u32,
+    draw: Stream,
+    failures: Failures,
+    /// Erases under way of dedicated blocks that no job has.
+    erasing: u32,
+}
+
+impl Collect {
+    pub(crate) fn new(config: &GcConfig, wear_gap: u32, planes: u32, seed: u64) -> Self {
+        Self {
+            jobs: vec![Job::default(); planes as usize],
+            config: config.clone(),
+            wear_gap,
+            draw: Stream::new(seed, "gc victim"),
+            failures: Failures::default(),
+            erasing: 0,
+        }
+    }
+
+    /// Whether [`Collect::run`] has anything to look at.
+    #[inline]
+    pub(crate) fn is_wanted(&self, flash: &Flash, schemes: &Schemes) -> bool {
+        !flash.space().looks().is_empty()
+            || !flash.blocks().emptied().is_empty()
+            || schemes.objects_ref().is_some()
+    }
+
+    /// Looks after every plane in which something changed.
+    pub(crate) fn run(&mut self, work: &mut Work<'_>) {
+        if !work.flash.blocks().emptied().is_empty() {
+            self.erase_emptied(work);
+        }
+        loop {
+            while let Some(plane) = work.flash.space_mut().next_look() {
+                self.collect_plane(plane, work);
+            }
+            if !self.merge_for_object(work) {
+                return;
+            }
+        }
+    }
+
+    /// An operation of collection's is done, or one that it has to know of.
+    pub(crate) fn copy_done(&mut self, op: OpId, ppn: Ppn, flash: &mut Flash) {
+        let plane = self.failures.job_of(op, flash.media().plane_of(ppn));
+        self.jobs[plane as usize].copy_done();
+        flash.space_mut().look_at(plane);
+    }
+
+    /// A program came to its end.
+    #[inline]
+    pub(crate) fn program_done(&mut self, ppn: Ppn, flash: &mut Flash) {
+        let block = flash.geometry().block_of(ppn);
+        if flash.array().is_doomed(block) {
+            self.failures.close(block, flash);
+        } else {
+            flash.program_done(ppn);
+        }
+    }
+
+    /// A program failed: it is ordered again elsewhere. False if there is no page left in the whole
+    /// drive; then what it held is lost.
+    #[cold]
+    pub(crate) fn program_failed(&mut self, done: &Done, work: &mut Work<'_>) -> bool {
+        let repeated = self.failures.program_failed(done, work);
+        if repeated {
+            self.program_done(done.ppn, work.flash);
+        }
+        repeated
+    }
+
+    /// Whether failures have taken anything from the drive since power-on.
+    pub(crate) fn has_failed(flash: &Flash) -> bool {
+        flash.stats().program_failures + flash.stats().erase_failures > 0 || flash.is_read_only()
+    }
+
+    /// At power-on: a closed block in which a program failed is to be emptied.
+    pub(crate) fn note_doomed(&mut self, block: Block, flash: &mut Flash) {
+        self.failures.note(block, flash);
+    }
+
+    /// Open blocks that nothing is written to but repeated programs.
+    pub(crate) fn blocks_apart(&self) -> Vec<Block> {
+        self.failures.blocks_apart()
+    }
+}

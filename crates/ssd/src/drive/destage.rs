@@ -1,0 +1,163 @@
+//! The write buffer at work: writes go in, and what the policy chooses leaves for flash.
+
+use nandle_io::Op;
+use nandle_nand::OpId;
+use smallvec::SmallVec;
+
+use super::Ssd;
+use super::demand::{Asking, Demand};
+use super::queue::Blocked;
+use super::request::Request;
+use crate::buffer::Entry;
+use crate::flash::{Part, Write};
+use crate::media::Contents;
+
+impl Ssd {
+    /// Host bookkeeping of one write sub-request, before it takes effect.
+    #[inline]
+    pub(super) fn count_part(&mut self, lpn: u32, mask: u64) {
+        if mask != self.flash.full_mask() {
+            self.flash.stats_mut().partial_writes += 1;
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn));
+            if (self.flash.stored(lpn, u64::MAX) | buffered) & !mask != 0 {
+                self.flash.stats_mut().partial_updates += 1;
+            }
+        }
+    }
+
+    /// Notes how much room a write will need in the buffer.
+    pub(super) fn claim_room(&mut self, slot: u32) {
+        let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot] else {
+            return;
+        };
+        let Some(buffer) = &self.buffer else { return };
+        let (mut cursor, mut short) = (0, 0);
+        while cursor < sectors {
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
+            short += u64::from((mask & !buffer.mask(lpn)).count_ones());
+        }
+        self.requests[slot].short = short;
+        self.short += short;
+    }
+
+    /// Puts a write into the buffer, which makes room for it.
+    pub(super) fn write_buffered(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, number, .. } = self.requests[slot];
+        while self.requests[slot].cursor < sectors {
+            let cursor = self.requests[slot].cursor;
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            loop {
+                let Some(buffer) = &self.buffer else { return None };
+                let missing = buffer.missing(lpn, mask);
+                if missing == 0 {
+                    break;
+                }
+                // Room is made for everything that waits, not only for the first; room that is on its
+                // way counts.
+                let wanted = missing.max(buffer.short_of(self.short));
+                if buffer.leaving() >= wanted {
+                    return Some(Blocked::Buffer);
+                }
+                if !self.evict() {
+                    let leaving = self.buffer.as_ref().is_some_and(|b| b.leaving() > 0);
+                    return Some(if leaving { Blocked::Buffer } else { Blocked::Flash });
+                }
+            }
+            self.count_part(lpn, mask);
+            let unit = self.unit();
+            let Some(buffer) = &mut self.buffer else { return None };
+            let hit = buffer.slot(lpn).is_some();
+            let stats = self.flash.stats_mut();
+            stats.buffer_hits += u64::from(hit);
+            stats.buffer_misses += u64::from(!hit);
+            let request = &mut self.requests[slot];
+            let from = cursor as usize * unit;
+            let bytes = &request.data[from..from + len as usize * unit];
+            let new = u64::from((mask & !buffer.mask(lpn)).count_ones()).min(request.short);
+            buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
+            request.cursor += len;
+            request.short -= new;
+            self.short -= new;
+        }
+        None
+    }
+
+    /// What entries of the buffer that leave together may take.
+    fn demand_of(&self, slots: &[u32]) -> Demand {
+        let mut demand = Demand::default();
+        let Some(buffer) = &self.buffer else { return demand };
+        let (full, count) = (self.flash.full_mask(), slots.len() as u32);
+        for &slot in slots {
+            let entry = buffer.entry(slot);
+            let (full, alone) = (entry.mask == full, count == 1);
+            let part = Asking { lpn: entry.lpn, stream: entry.stream, full, alone };
+            demand.add(part, count, self.schemes.reach(), &self.flash);
+        }
+        demand
+    }
+
+    /// Sends the policy's next victims to flash, together; false if there is no room for them.
+    pub(super) fn evict(&mut self) -> bool {
+        let Some(buffer) = &mut self.buffer else { return false };
+        let mut slots = self.schemes.destage(&self.flash, buffer);
+        if self.schemes.reach().joins_borders {
+            buffer.join_border(&mut slots);
+        }
+        if slots.len() > 1 {
+            // What leaves together goes to the same blocks.
+            let group = |slot: u32| {
+                let entry = buffer.entry(slot);
+                self.flash.host_group(entry.lpn, entry.stream)
+            };
+            let first = group(slots[0]);
+            slots.retain(|slot| group(*slot) == first);
+        }
+        if slots.len() > 1 && !self.demand_of(&slots).is_met(&self.flash) {
+            slots.truncate(1);
+        }
+        if slots.is_empty() || self.demand_of(&slots).reserve(&mut self.flash).is_err() {
+            return false;
+        }
+        let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
+        for &slot in &slots {
+            let Some(buffer) = &self.buffer else { return false };
+            let Entry { lpn, mask, .. } = *buffer.entry(slot);
+            loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
+        }
+        if self.flash.map().cache().is_some() && self.demand_of(&slots).reserve(&mut self.flash).is_err() {
+            return false;
+        }
+        let Some(buffer) = &mut self.buffer else { return false };
+        let full = self.flash.full_mask();
+        let mut entries: SmallVec<[(u32, Entry, Option<OpId>); 4]> = SmallVec::new();
+        for (&slot, &load) in slots.iter().zip(&loads) {
+            let stats = self.flash.stats_mut();
+            stats.partial_pages_sum += u64::from(buffer.partial_pages());
+            let entry = buffer.take(slot);
+            stats.evictions += 1;
+            stats.evicted_partial_pages += u64::from(entry.mask != full);
+            entries.push((slot, entry, load));
+        }
+        entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
+        let stream = entries[0].1.stream;
+        let parts: SmallVec<[Part<'_>; 4]> = entries
+            .iter()
+            .map(|&(slot, entry, load)| Part {
+                lpn: entry.lpn,
+                mask: entry.mask,
+                held: 0,
+                contents: Contents { bytes: buffer.contents(slot), first: 0 },
+                release: entry.mask.count_ones(),
+                load,
+                rewrite: None,
+            })
+            .collect();
+        let alone = parts.len() == 1;
+        let write = Write { parts: &parts, request: None, stream, alone, range: (0, 0) };
+        self.schemes.place(&mut self.flash, &write);
+        drop(parts);
+        self.settle_objects();
+        true
+    }
+}

@@ -1,0 +1,221 @@
+//! The queue of writes, trims, flushes and calls, carried out one behind the other.
+
+use nandle_io::{Command, Op, Range, Status};
+use nandle_nand::Time;
+
+use super::Ssd;
+use super::request::Request;
+use crate::map::run_mask;
+use crate::schemes::Refusal;
+
+/// Why the front of the queue cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    Flash,
+    Buffer,
+}
+
+impl Ssd {
+    /// A request that takes effect in turn queues up.
+    pub(super) fn enqueue(&mut self, slot: u32, command: &Command<'_>) {
+        if self.unit() > 0 || command.op == Op::FlashAlloc {
+            self.requests[slot].data.extend_from_slice(command.data);
+        }
+        let place = if command.op == Op::FlashAlloc { self.place_of_call() } else { self.queue.len() };
+        self.queue.insert(place, slot);
+        self.claim_room(slot);
+        if place == 0 || self.short > 0 {
+            self.pump();
+        }
+    }
+
+    /// Where a FlashAlloc command queues up: NVMe gives commands no order, and it need not wait until writes
+    /// before it find room; but trims may be of its own range.
+    #[inline(never)]
+    fn place_of_call(&self) -> usize {
+        let stays = |&slot: &u32| !matches!(self.requests[slot].op, Op::Write | Op::Flush);
+        self.queue.iter().rposition(stays).map_or(0, |last| last + 1)
+    }
+
+    /// Carries the queue on as far as it goes.
+    pub(super) fn pump(&mut self) {
+        let mut blocked = None;
+        while let Some(&slot) = self.queue.front() {
+            let request = &mut self.requests[slot];
+            if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
+                let (lsn, sectors) = (request.lsn, request.sectors);
+                request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
+                let stream = request.stream;
+                self.notice_write(lsn, sectors, stream);
+            }
+            let Request { op, fua, .. } = self.requests[slot];
+            blocked = match (op, self.buffer.is_some()) {
+                (Op::Write, _) if self.flash.is_read_only() => {
+                    self.requests[slot].status = Status::ReadOnly;
+                    self.flash.stats_mut().rejected += 1;
+                    None
+                }
+                (Op::Write, true) if !fua => self.write_buffered(slot),
+                (Op::Write, _) => self.write_through(slot),
+                (Op::Trim, _) => self.trim(slot),
+                (Op::FlashAlloc, _) => self.name_object(slot),
+                (Op::FlashFree, _) => self.complete_objects(slot),
+                (Op::Flush, _) => self.flush(slot),
+                (Op::Read, _) => unreachable!("reads are not queued"),
+            };
+            if blocked.is_some() {
+                break;
+            }
+            self.queue.pop_front();
+            self.short -= std::mem::take(&mut self.requests[slot].short);
+            if self.requests[slot].op != Op::Flush {
+                self.release(slot);
+            }
+        }
+        self.flash.space_mut().set_host_waits(blocked == Some(Blocked::Flash));
+        if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
+            self.note_wait(blocked);
+        }
+    }
+
+    /// Notes since when the front of the queue waits, and for what, or that it goes on.
+    #[inline(never)]
+    fn note_wait(&mut self, blocked: Option<Blocked>) {
+        if self.flash.space().host_waits() {
+            self.flash.space_mut().look_everywhere();
+        }
+        let now = self.now();
+        let note = |since: &mut Option<Time>, is: bool, sum: &mut u64| match (*since, is) {
+            (None, true) => *since = Some(now),
+            (Some(start), false) => {
+                *sum += now - start;
+                *since = None;
+            }
+            _ => {}
+        };
+        note(&mut self.stalled, blocked == Some(Blocked::Flash), &mut self.flash.stats_mut().foreground_ns);
+        note(&mut self.waiting, blocked == Some(Blocked::Buffer), &mut self.flash.stats_mut().buffer_wait_ns);
+    }
+
+    fn trim(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        if !self.durability.has_room(&self.flash) {
+            return Some(Blocked::Flash);
+        }
+        if let Some(buffer) = &mut self.buffer {
+            let spp = u64::from(self.flash.sectors_per_page());
+            if !buffer.is_empty() {
+                let mut cursor = 0;
+                while cursor < sectors {
+                    let from = lsn + cursor;
+                    let len = (spp - from % spp).min(sectors - cursor);
+                    buffer.trim((from / spp) as u32, run_mask((from % spp) as u32, len as u32));
+                    cursor += len;
+                }
+            }
+        }
+        self.durability.trim(&mut self.flash, &mut self.schemes, lsn, sectors);
+        None
+    }
+
+    /// The ranges of a call become an object.
+    fn name_object(&mut self, slot: u32) -> Option<Blocked> {
+        if !self.durability.has_room(&self.flash) {
+            return Some(Blocked::Flash);
+        }
+        let Request { lsn, sectors, stream, ref data, .. } = self.requests[slot];
+        let ranges = Range::list(lsn, sectors, data).unwrap_or_default();
+        let ranges: Vec<(u64, u64)> = ranges.into_iter().map(|range| (range.first, range.sectors)).collect();
+        let status = match self.try_object(&ranges, stream) {
+            Ok(()) => Status::Ok,
+            Err(Refusal::Wait) => return Some(Blocked::Flash),
+            Err(Refusal::Overlap) => Status::Overlap,
+            Err(Refusal::NoSpace) => Status::NoCleanBlocks,
+        };
+        self.requests[slot].status = status;
+        let stats = self.flash.stats_mut();
+        stats.object_calls += 1;
+        stats.rejected += u64::from(status != Status::Ok);
+        None
+    }
+
+    fn try_object(&mut self, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
+        if !self.schemes.make_way(&mut self.flash) {
+            let more = self.flash.space().may_gain_room();
+            return Err(if more { Refusal::Wait } else { Refusal::NoSpace });
+        }
+        if let Some(objects) = self.schemes.objects() {
+            objects.prepare(&mut self.flash, ranges)?;
+        }
+        self.durability.keep_log_short(&mut self.flash, &mut self.schemes);
+        match self.schemes.objects() {
+            Some(objects) => objects.name(&mut self.flash, ranges, class),
+            None => Err(Refusal::NoSpace),
+        }
+    }
+
+    /// The objects that have some of the sectors are complete.
+    fn complete_objects(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        if let Some(objects) = self.schemes.objects() {
+            objects.complete(&mut self.flash, lsn, sectors);
+        }
+        None
+    }
+
+    /// A host write is about to be carried out: it may make an object that nobody named.
+    #[inline]
+    fn notice_write(&mut self, lsn: u64, sectors: u64, class: u16) {
+        if !self.knows_objects() {
+            return;
+        }
+        if self.flash.space().is_off_home() && !self.flash.records().is_empty() {
+            // Objects end without a command that would write the log.
+            self.durability.keep_log_short(&mut self.flash, &mut self.schemes);
+        }
+        if let Some(objects) = self.schemes.objects() {
+            objects.notice_write(&mut self.flash, lsn, sectors, class);
+        }
+    }
+
+    /// Objects that have just taken their last page come to their end.
+    #[inline]
+    pub(super) fn settle_objects(&mut self) {
+        if let Some(objects) = self.schemes.objects() {
+            objects.settle(&mut self.flash);
+        }
+    }
+
+    fn flush(&mut self, slot: u32) -> Option<Blocked> {
+        if self.ram_is_durable() {
+            self.release(slot);
+            return None;
+        }
+        while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {
+            if !self.evict() {
+                return Some(Blocked::Flash);
+            }
+        }
+        if !self.flash.records().is_empty() {
+            self.durability.write_log(&mut self.flash, &mut self.schemes, None);
+            if !self.flash.records().is_empty() {
+                return Some(Blocked::Flash);
+            }
+        }
+        // Everything before the flush is in the barriers up to this one; later writes open the next.
+        let barrier = self.flash.media_mut().close_barrier();
+        self.flushes.push_back((barrier, slot));
+        self.complete_flushes();
+        None
+    }
+
+    pub(super) fn complete_flushes(&mut self) {
+        while let Some(&(barrier, slot)) = self.flushes.front() {
+            if !self.flash.media_mut().barrier_is_passed(barrier) {
+                return;
+            }
+            self.flushes.pop_front();
+            self.release(slot);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Host reads: what is in the buffer, and flash reads for the rest.
+
+use nandle_io::Status;
+use nandle_nand::Cause;
+
+use super::Ssd;
+use super::request::Request;
+use crate::map::runs;
+
+impl Ssd {
+    pub(super) fn read(&mut self, slot: u32) {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        let mut cursor = 0;
+        let mut reads = std::mem::take(&mut self.reads);
+        let mut data = Vec::new();
+        let mut flashed = false;
+        while cursor < sectors {
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
+            let rest = mask & !buffered;
+            let before = reads.len();
+            if rest != 0 {
+                let load = self.schemes.look_up(&mut self.flash, lpn, rest);
+                self.flash.read(lpn, rest, Cause::Host, Some(slot), load.as_slice(), &mut reads);
+                self.requests[slot].remaining += (reads.len() - before) as u32;
+                flashed |= !reads.is_empty();
+                if let Some(op) = load
+                    && reads.len() == before
+                {
+                    // Only the map says that there is nothing: its load is waited for.
+                    self.flash.media_mut().wait_for(op, slot);
+                    self.requests[slot].remaining += 1;
+                }
+                let stored = self.flash.stored(lpn, rest);
+                self.flash.stats_mut().unmapped_reads += u64::from(stored != rest);
+            }
+            if self.unit() > 0 {
+                self.collect_data(lpn, mask, buffered, &mut data);
+            }
+            let gone = self.flash.unreadable(lpn, rest);
+            if gone != 0 {
+                self.read_failed(slot, lpn, gone);
+            }
+            if before > 2 {
+                // Only pages of this logical page can be shared with the next one.
+                reads.drain(..before);
+            }
+        }
+        if flashed {
+            self.schemes.host_read(&self.flash, lsn, sectors);
+        }
+        reads.clear();
+        self.reads = reads;
+        self.requests[slot].data = data;
+        self.release(slot);
+    }
+
+    /// What a read of `sectors` sectors from `lsn` would return now, and the sectors that it would not
+    /// (first, how many), in no time.
+    pub fn contents(&self, lsn: u64, sectors: u64) -> (Vec<u8>, Vec<(u64, u64)>) {
+        let (mut data, mut gone) = (Vec::new(), Vec::new());
+        let mut cursor = 0;
+        while cursor < sectors {
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            cursor += len;
+            let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
+            self.collect_data(lpn, mask, buffered, &mut data);
+            let base = u64::from(lpn) * u64::from(self.flash.sectors_per_page());
+            let lost = runs(self.flash.unreadable(lpn, mask & !buffered));
+            gone.extend(lost.map(|(start, len)| (base + u64::from(start), u64::from(len))));
+        }
+        (data, gone)
+    }
+
+    /// The flash does not return the sectors `gone` of `lpn`.
+    #[cold]
+    fn read_failed(&mut self, slot: u32, lpn: u32, gone: u64) {
+        self.flash.stats_mut().unreadable_sectors += u64::from(gone.count_ones());
+        let base = u64::from(lpn) * u64::from(self.flash.sectors_per_page());
+        let request = &mut self.requests[slot];
+        request.status = Status::MediaError;
+        for (start, len) in runs(gone) {
+            let (first, count) = (base + u64::from(start), u64::from(len));
+            match request.unreadable.last_mut() {
+                Some((last, n)) if *last + *n == first => *n += count,
+                _ => request.unreadable.push((first, count)),
+            }
+        }
+    }
+
+    fn collect_data(&self, lpn: u32, mask: u64, buffered: u64, out: &mut Vec<u8>) {
+        let unit = self.unit();
+        let first = mask.trailing_zeros();
+        let base = out.len();
+        out.resize(base + mask.count_ones() as usize * unit, 0);
+        let place = |sector: u32| base + (sector - first) as usize * unit;
+        let gone = self.flash.unreadable(lpn, mask);
+        for f in self.flash.fragments().get(lpn, self.flash.array()) {
+            for (start, len) in runs(f.mask & mask & !buffered & !gone) {
+                let at = (start as i32 + i32::from(f.shift)) as u32;
+                let bytes = &mut out[place(start)..place(start) + len as usize * unit];
+                self.flash.array().read(f.ppn, at, bytes);
+            }
+        }
+        if let Some(buffer) = &self.buffer
+            && let Some(slot) = buffer.slot(lpn)
+        {
+            let page = buffer.contents(slot);
+            for (start, len) in runs(buffered) {
+                let from = start as usize * unit;
+                let n = len as usize * unit;
+                out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
+            }
+        }
+    }
+}

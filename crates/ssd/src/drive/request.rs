@@ -1,0 +1,85 @@
+//! Host requests that are under way.
+
+use nandle_io::{Op, Status};
+
+/// A request that was submitted and is not complete.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub id: u64,
+    pub op: Op,
+    pub fua: bool,
+    pub stream: u16,
+    pub status: Status,
+    pub lsn: u64,
+    pub sectors: u64,
+    /// Sectors already placed.
+    pub cursor: u64,
+    /// Buffered sectors that it was short of when it came, for a write into the buffer.
+    pub short: u64,
+    /// What it still waits for.
+    pub remaining: u32,
+    pub data: Vec<u8>,
+    pub unreadable: Vec<(u64, u64)>,
+    pub number: u64,
+    /// The stream policy has seen it.
+    pub noticed: bool,
+}
+
+impl Request {
+    const VACANT: Self = Self {
+        id: 0,
+        op: Op::Flush,
+        fua: false,
+        stream: 0,
+        status: Status::Ok,
+        lsn: 0,
+        sectors: 0,
+        cursor: 0,
+        short: 0,
+        remaining: 0,
+        data: Vec::new(),
+        unreadable: Vec::new(),
+        number: 0,
+        noticed: false,
+    };
+}
+
+/// All of them, in slots.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests {
+    slots: Vec<Request>,
+    free: Vec<u32>,
+    next_number: u64,
+}
+
+impl Requests {
+    /// A slot for a request, numbered; its vectors are empty.
+    pub fn enter(&mut self) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Request::VACANT);
+            (self.slots.len() - 1) as u32
+        });
+        self.slots[slot as usize].number = self.next_number;
+        self.next_number += 1;
+        slot
+    }
+    /// A slot is free again.
+    pub fn leave(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+}
+
+impl std::ops::Index<u32> for Requests {
+    type Output = Request;
+    #[inline]
+    fn index(&self, slot: u32) -> &Request {
+        &self.slots[slot as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Requests {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Request {
+        &mut self.slots[slot as usize]
+    }
+}

@@ -1,0 +1,133 @@
+//! Time: what happens next, and what follows from it.
+
+use nandle_io::{Completion, Op};
+use nandle_nand::{Cause, Done, Kind, Time};
+
+use super::Ssd;
+use crate::collect::Work;
+
+impl Ssd {
+    /// When the next thing happens, if anything is under way.
+    pub fn next_event(&mut self) -> Option<Time> {
+        let flash = self.flash.media().next_event();
+        let delayed = self.delayed.front().map(|&(at, _)| at);
+        [flash, delayed, self.idle_at].into_iter().flatten().min()
+    }
+
+    /// Nothing is under way: the mapping scheme gets its turn after a while.
+    fn watch_idleness(&mut self) {
+        if self.outstanding == 0 && self.flash.media().in_flight() == 0 && self.idle_at.is_none() {
+            self.idle_at = self.schemes.idle_after().map(|after| self.now() + after);
+        }
+    }
+
+    fn use_idleness(&mut self, at: Time) {
+        self.idle_at = None;
+        self.flash.media_mut().advance(at);
+        if self.schemes.idle(&mut self.flash) {
+            self.run_collection();
+            self.flash.media_mut().settle();
+            if self.flash.media().in_flight() == 0 {
+                self.watch_idleness();
+            }
+        }
+    }
+
+    /// Carries out everything up to and including time `to`; completions are added to `done`.
+    pub fn advance(&mut self, to: Time, done: &mut Vec<Completion>) {
+        loop {
+            let flash = self.flash.media().next_event().unwrap_or(Time::MAX);
+            if let Some(&(at, slot)) = self.delayed.front()
+                && at <= flash
+                && at <= to
+            {
+                self.delayed.pop_front();
+                self.complete(at, slot, done);
+                continue;
+            }
+            if let Some(at) = self.idle_at
+                && at <= flash
+                && at <= to
+            {
+                self.use_idleness(at);
+                continue;
+            }
+            if flash > to {
+                break;
+            }
+            self.flash.media_mut().step();
+            let ended = self.flash.media().done().len();
+            if ended == 0 {
+                // A phase of an operation ended, no more.
+                self.flash.media_mut().settle();
+                continue;
+            }
+            for n in 0..ended {
+                let done = self.flash.media().done()[n];
+                self.operation_done(&done);
+            }
+            if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
+                self.pump();
+            }
+            self.look_after();
+            self.flash.media_mut().settle();
+            self.watch_idleness();
+        }
+        if to > self.flash.media().now() && to != Time::MAX {
+            self.flash.media_mut().advance(to);
+        }
+    }
+
+    fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
+        let request = &mut self.requests[slot];
+        let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
+        request.data = Vec::new();
+        self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
+        let unreadable = std::mem::take(&mut request.unreadable);
+        done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
+        self.requests.leave(slot);
+        self.outstanding -= 1;
+        self.watch_idleness();
+    }
+
+    fn operation_done(&mut self, done: &Done) {
+        if done.failed && done.kind == Kind::Program {
+            let Self { flash, schemes, durability, collect, .. } = self;
+            if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {
+                return;
+            }
+        }
+        let waiter = self.flash.media_mut().waiter(done);
+        if self.operations.is_some() {
+            let request = waiter.request.map(|slot| self.requests[slot].id);
+            self.note_operation(done, request);
+        }
+        match done.kind {
+            Kind::Read => {}
+            Kind::Program => self.program_done(done, waiter.release),
+            Kind::Erase => self.collect.erase_done(done, &mut self.flash),
+        }
+        if let Some(slot) = waiter.request {
+            self.release(slot);
+        }
+    }
+
+    fn program_done(&mut self, done: &Done, release: u32) {
+        if let Some(ns) = self.flash.media().rmw_ns(done) {
+            self.flash.stats_mut().rmw_ns += ns;
+        }
+        if release > 0
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.release(release);
+            self.flash.space_mut().note_progress();
+        }
+        if self.flash.media_mut().leave_barrier(done) && !self.flushes.is_empty() {
+            self.complete_flushes();
+        }
+        self.collect.program_done(done.ppn, &mut self.flash);
+        if done.cause == Cause::Gc {
+            self.collect.copy_done(done.op, done.ppn, &mut self.flash);
+        }
+    }
+}

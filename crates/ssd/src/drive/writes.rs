@@ -1,0 +1,153 @@
+//! Writes that go straight to flash, together with what the buffer holds of their pages.
+
+use nandle_nand::OpId;
+
+use super::Ssd;
+use super::demand::{Asking, Demand, Wait, has_room};
+use super::queue::Blocked;
+use super::request::Request;
+use crate::flash::{Part, Write};
+use crate::media::Contents;
+
+/// What a write into flash has for one logical page.
+#[derive(Clone, Copy)]
+struct Piece {
+    lpn: u32,
+    /// Sectors of the request, and how many.
+    mask: u64,
+    len: u64,
+    load: Option<OpId>,
+    /// Where they begin in the request's data.
+    from: usize,
+    /// With those that waited in the buffer: all of them, and how many were buffered.
+    union: u64,
+    release: u32,
+}
+
+impl Piece {
+    #[inline]
+    fn new((lpn, mask, len): (u32, u64, u64)) -> Self {
+        Self { lpn, mask, len, load: None, from: 0, union: mask, release: 0 }
+    }
+    /// `page` = the page's contents, for what waited in the buffer; else they are in `data`.
+    #[inline]
+    fn part<'a>(&self, data: &'a [u8], page: &'a [u8], unit: usize) -> Part<'a> {
+        let contents = if self.release > 0 {
+            Contents { bytes: page, first: 0 }
+        } else {
+            let bytes = &data[self.from..self.from + self.len as usize * unit];
+            Contents { bytes, first: self.mask.trailing_zeros() }
+        };
+        let &Self { lpn, union: mask, release, load, .. } = self;
+        Part { lpn, mask, held: 0, contents, release, load, rewrite: None }
+    }
+}
+
+impl Ssd {
+    /// Places a write straight into flash, together with what the buffer holds of its pages.
+    pub(super) fn write_through(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        let spp = u64::from(self.flash.sectors_per_page());
+        if self.flash.media().split(lsn).1 + sectors <= spp {
+            return self.write_pieces(slot, [Piece::new(self.part(lsn, sectors, 0))], true);
+        }
+        self.write_parts(slot)
+    }
+
+    /// As [`Ssd::write_through`], for a request of several logical pages.
+    fn write_parts(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, .. } = self.requests[slot];
+        let spp = u64::from(self.flash.sectors_per_page());
+        loop {
+            let cursor = self.requests[slot].cursor;
+            if cursor == sectors {
+                return None;
+            }
+            let first = Piece::new(self.part(lsn, sectors, cursor));
+            // A run no larger than a page that straddles a border is placed as one.
+            let straddles = sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);
+            let blocked = if straddles {
+                let second = Piece::new(self.part(lsn, sectors, cursor + first.len));
+                self.write_pieces(slot, [first, second], false)
+            } else {
+                self.write_pieces(slot, [first], false)
+            };
+            if blocked.is_some() {
+                return blocked;
+            }
+        }
+    }
+
+    /// Places the next pieces of a request together.
+    #[inline]
+    fn write_pieces<const N: usize>(
+        &mut self,
+        slot: u32,
+        mut pieces: [Piece; N],
+        alone: bool,
+    ) -> Option<Blocked> {
+        let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot];
+        let unit = self.unit();
+        if self.reserve_pieces(&pieces, stream, alone).is_err() {
+            return Some(Blocked::Flash);
+        }
+        for piece in &mut pieces {
+            piece.load = self.schemes.look_up(&mut self.flash, piece.lpn, piece.mask);
+        }
+        // Translation pages that had to go may have taken the room.
+        if self.flash.map().cache().is_some() && self.reserve_pieces(&pieces, stream, alone).is_err() {
+            return Some(Blocked::Flash);
+        }
+        for (n, piece) in pieces.iter_mut().enumerate() {
+            self.count_part(piece.lpn, piece.mask);
+            piece.from = cursor as usize * unit;
+            cursor += piece.len;
+            if let Some(buffer) = &mut self.buffer
+                && let Some(entry) = buffer.slot(piece.lpn)
+            {
+                let bytes = &self.requests[slot].data[piece.from..cursor as usize * unit];
+                let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
+                buffer.merge_contents(entry, piece.mask, contents);
+                self.pages[n].clear();
+                self.pages[n].extend_from_slice(buffer.contents(entry));
+                let entry = buffer.take(entry);
+                (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
+            }
+        }
+        let data = &self.requests[slot].data;
+        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, &self.pages[n], unit));
+        let write = Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
+        let programs = self.schemes.place(&mut self.flash, &write);
+        self.settle_objects();
+        let request = &mut self.requests[slot];
+        request.remaining += programs;
+        request.cursor = cursor;
+        None
+    }
+
+    /// Makes sure of room for the pieces of a write, placed together.
+    #[inline]
+    fn reserve_pieces<const N: usize>(
+        &mut self,
+        pieces: &[Piece; N],
+        stream: u16,
+        alone: bool,
+    ) -> Result<(), Wait> {
+        let full = self.flash.full_mask();
+        let asking = |piece: &Piece| Asking { lpn: piece.lpn, stream, full: piece.mask == full, alone };
+        let reach = self.schemes.reach();
+        if N == 1 && reach.is_least() && has_room(&self.flash, asking(&pieces[0])) {
+            return Ok(());
+        }
+        let mut demand = Demand::default();
+        pieces.iter().for_each(|piece| demand.add(asking(piece), N as u32, reach, &self.flash));
+        demand.reserve(&mut self.flash)
+    }
+
+    /// Whether the first and the last page of a request go to the same blocks.
+    fn same_blocks(&self, lsn: u64, sectors: u64, stream: u16) -> bool {
+        let page = |lsn: u64| self.flash.media().split(lsn).0;
+        let last = page(lsn + sectors - 1);
+        self.flash.host_group(page(lsn), stream) == self.flash.host_group(last, stream)
+    }
+}

@@ -1,0 +1,508 @@
+//! What a scheme is handed: the flash with its map and its space.
+//!
+//! A scheme changes the map at once and states orders; the array works out when. Everything that
+//! programs a page goes through [`Flash::append`], everything that gives a page up through
+//! [`liveness`], so that no old copy is lost before its successor is on flash.
+
+use nandle_nand::{Array, Cause, Oob, OpId, PageUse, Ppn, Shape};
+use smallvec::SmallVec;
+
+mod liveness;
+pub(crate) mod page;
+mod records;
+mod relocate;
+mod stats;
+mod translation;
+mod write;
+
+pub use records::{Record, SchemeRecord, TrimRecord};
+pub use relocate::Moved;
+pub use stats::{CollectionStats, Stats, StreamCount};
+pub use write::{Part, Write};
+
+use crate::map::{FragmentList, Fragments, Map, runs};
+use crate::media::{Contents, Media, Waiter};
+use crate::space::{Blocks, GroupId, PageClass, Space};
+use nandle_nand::{Extent, Extents};
+
+/// A page about to be written: where, as what, holding what, on whose behalf.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// Plane.
+    pub plane: u32,
+    /// Which group's open block.
+    pub group: GroupId,
+    /// For page-type policies.
+    pub class: PageClass,
+    /// What it is used for.
+    pub kind: PageUse,
+    /// Which scheme looks after it: [`Oob::PLAIN`] unless the extents are a list.
+    pub owner: u8,
+    /// What it holds.
+    pub extents: Extents<'a>,
+    /// For the accounts.
+    pub cause: Cause,
+    /// Who waits for it.
+    pub waiter: Waiter,
+}
+
+impl<'a> Page<'a> {
+    /// A page of host data that nobody looks after in particular.
+    pub fn data(plane: u32, group: GroupId, class: PageClass, extents: Extents<'a>) -> Self {
+        let (kind, owner, cause, waiter) = (PageUse::Data, Oob::PLAIN, Cause::Host, Waiter::NOBODY);
+        Self { plane, group, class, kind, owner, extents, cause, waiter }
+    }
+    /// On whose account it is written.
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Self {
+        Self { cause, ..self }
+    }
+    /// Who waits for it.
+    #[must_use]
+    pub fn for_request(self, request: Option<u32>, release: u32) -> Self {
+        Self { waiter: Waiter { request, release }, ..self }
+    }
+    /// Which scheme looks after it from now on.
+    #[must_use]
+    pub fn owned_by(self, owner: u8) -> Self {
+        Self { owner, ..self }
+    }
+}
+
+/// What a power cut leaves of a drive's accounts.
+#[derive(Clone, Debug)]
+pub(crate) struct Accounts {
+    counters: nandle_nand::Counters,
+    busy: (Vec<u64>, Vec<u64>),
+    stats: Stats,
+    notes: [u64; crate::space::Note::COUNT],
+    surplus_peak: u32,
+}
+
+/// Flash reads of one purpose: each physical page once.
+pub type Reads = SmallVec<[(Ppn, OpId); 4]>;
+
+/// Flash, map and space.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    media: Media,
+    map: Map,
+    space: Space,
+    stats: Stats,
+    /// Records that are not yet on flash.
+    records: Vec<Record>,
+    read_only: bool,
+    /// Pages programmed so far but for those of checkpoints, and those of them that the host caused.
+    programs: (u64, u64),
+    /// Streams whose accounts are kept: the host's groups.
+    host_groups: usize,
+}
+
+impl Flash {
+    pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
+        Self {
+            media,
+            map,
+            space,
+            stats: Stats::default(),
+            records: Vec::new(),
+            read_only: false,
+            programs: (0, 0),
+            host_groups: host_groups as usize,
+        }
+    }
+
+    // ---- the layers below -------------------------------------------------------------------------
+
+    /// The flash array and its clock.
+    #[inline]
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+    #[inline]
+    pub(crate) fn media_mut(&mut self) -> &mut Media {
+        &mut self.media
+    }
+    /// The flash array alone: the power goes.
+    pub(crate) fn into_media(self) -> Media {
+        self.media
+    }
+    /// The map.
+    #[inline]
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+    #[inline]
+    pub(crate) fn map_mut(&mut self) -> &mut Map {
+        &mut self.map
+    }
+    /// Blocks and groups.
+    #[inline]
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+    #[inline]
+    pub(crate) fn space_mut(&mut self) -> &mut Space {
+        &mut self.space
+    }
+    /// Space together with the flash that it looks at.
+    #[inline]
+    pub(crate) fn space_and_media(&mut self) -> (&mut Space, &mut Media) {
+        (&mut self.space, &mut self.media)
+    }
+    /// The physical truth.
+    #[inline]
+    pub fn array(&self) -> &Array {
+        self.media.array()
+    }
+    /// The shape.
+    #[inline]
+    pub fn geometry(&self) -> &Shape {
+        self.media.geometry()
+    }
+    /// Where the sectors of each logical page lie.
+    #[inline]
+    pub fn fragments(&self) -> &Fragments {
+        self.map.fragments()
+    }
+    /// The blocks.
+    #[inline]
+    pub fn blocks(&self) -> &Blocks {
+        self.space.blocks()
+    }
+    /// Flash operations so far.
+    pub fn counters(&self) -> &nandle_nand::Counters {
+        self.media.counters()
+    }
+    /// Nanoseconds that each die and each channel was busy.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        self.media.busy_ns()
+    }
+    /// Live sectors programmed by cause (the rest of a page is padding).
+    pub fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
+        self.media.sectors_by_cause()
+    }
+    /// Sectors of a page.
+    #[inline]
+    pub fn sectors_per_page(&self) -> u32 {
+        self.media.sectors_per_page()
+    }
+    /// The mask of a full page.
+    #[inline]
+    pub fn full_mask(&self) -> u64 {
+        self.media.full_mask()
+    }
+    /// Logical pages.
+    #[inline]
+    pub fn logical_pages(&self) -> u32 {
+        self.map.fragments().len()
+    }
+    /// Counters.
+    #[inline]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+    #[inline]
+    pub(crate) fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+    /// The drive was powered on again: its accounts go on where those of `before` were.
+    pub(crate) fn carry_over(&mut self, before: Accounts, now: nandle_nand::Time) {
+        self.media.carry_over(now, before.counters, &before.busy);
+        self.space.carry_over(before.notes, before.surplus_peak);
+        self.stats = before.stats;
+    }
+    /// The accounts as they stand.
+    pub(crate) fn accounts(&self) -> Accounts {
+        Accounts {
+            counters: self.media.counters().clone(),
+            busy: self.media.busy_ns(),
+            stats: self.stats.clone(),
+            notes: self.space.notes(),
+            surplus_peak: self.space.blocks().surplus_peak(),
+        }
+    }
+    pub(crate) fn reset_counters(&mut self) {
+        self.stats = Stats::default();
+        self.media.reset_counters();
+        self.space.reset_notes();
+        self.space.blocks_mut().set_peak(0);
+    }
+    /// Whether the flash takes no more writes.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+    pub(crate) fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
+    }
+    /// Pages programmed so far but for those of checkpoints, and those of them that the host caused.
+    #[inline]
+    pub(crate) fn programs(&self) -> (u64, u64) {
+        self.programs
+    }
+
+    // ---- records ----------------------------------------------------------------------------------
+
+    /// Something that has to be on flash before what it speaks of is erased.
+    pub(crate) fn record(&mut self, record: Record) {
+        self.records.push(record);
+    }
+    /// Records that are not yet on flash.
+    #[inline]
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+    pub(crate) fn drop_records(&mut self, count: usize) {
+        self.records.drain(..count);
+    }
+
+    // ---- where to -----------------------------------------------------------------------------------
+
+    /// The group of host data of `lpn`, written with the host's stream id `hint`.
+    #[inline]
+    pub fn host_group(&self, lpn: u32, hint: u16) -> GroupId {
+        self.space.host_group(lpn, hint)
+    }
+    /// Pages of `class` that `group` can write in `plane` now.
+    #[inline]
+    pub fn room(&self, plane: u32, group: GroupId, class: PageClass) -> u32 {
+        self.space.room(plane, group, class, &self.media)
+    }
+    /// Whether `pages` writes of `lpn` by `group` find a plane.
+    #[inline(always)]
+    pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32) -> bool {
+        self.space.has_room(lpn, group, class, pages, &self.media)
+    }
+    /// The plane for the next write of `lpn` by `group`, if one has room.
+    #[inline(always)]
+    pub fn choose_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> Option<u32> {
+        self.space.choose_plane(lpn, group, class, &self.media)
+    }
+    /// The page that the next write of `group` in `plane` gets, if an open block says so.
+    pub fn next_page(&self, plane: u32, group: GroupId) -> Option<Ppn> {
+        self.space.next_page(plane, group, &self.media)
+    }
+
+    // ---- orders -------------------------------------------------------------------------------------
+
+    /// Orders a read of `mask` of logical page `lpn`, one flash read per physical page, on behalf of
+    /// `cause`. The reads are added to `out`. Sectors that are not stored cost nothing.
+    pub fn read(
+        &mut self,
+        lpn: u32,
+        mask: u64,
+        cause: Cause,
+        request: Option<u32>,
+        after: &[OpId],
+        out: &mut Reads,
+    ) {
+        for f in self.map.fragments().get(lpn, self.media.array()) {
+            let wanted = (f.mask & mask).count_ones();
+            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) {
+                continue;
+            }
+            let op = self.media.read(f.ppn, wanted, cause, false, after, Waiter::request(request));
+            out.push((f.ppn, op));
+        }
+    }
+
+    /// Orders the read of a page to be copied by garbage collection.
+    pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
+        let sectors = self.sectors_per_page();
+        self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY)
+    }
+
+    /// Which sectors of `mask` are stored for `lpn`.
+    #[inline]
+    pub fn stored(&self, lpn: u32, mask: u64) -> u64 {
+        let fragments = self.map.fragments();
+        if fragments.is_unmapped(lpn) { 0 } else { fragments.mask(lpn, self.media.array()) & mask }
+    }
+
+    /// At power-on: `lpn` is stored by `list`.
+    pub(crate) fn set_fragments(&mut self, lpn: u32, list: FragmentList) {
+        self.map.fragments_mut().set(lpn, list, self.media.array());
+    }
+
+    /// All fragments of `lpn` in pages that nobody looks after in particular, newest first.
+    #[inline]
+    pub fn plain(&self, lpn: u32) -> FragmentList {
+        let mut list = self.map.fragments().get(lpn, self.array());
+        if self.map.annex().is_some() {
+            list.retain(|f| self.array().owner(f.ppn) == Oob::PLAIN);
+        }
+        list
+    }
+
+    /// The sectors of `mask` of a logical page that the flash no longer returns.
+    #[inline]
+    pub(crate) fn unreadable(&self, lpn: u32, mask: u64) -> u64 {
+        if !self.array().any_lost() {
+            return 0;
+        }
+        let mut gone = 0;
+        for f in self.map.fragments().get(lpn, self.array()) {
+            let lost = self.array().lost(f.ppn);
+            let at_home = if f.shift >= 0 { lost >> f.shift } else { lost << -f.shift };
+            gone |= at_home & f.mask & mask;
+        }
+        gone
+    }
+
+    /// Writes one page and makes it live. It starts when `after` are done.
+    ///
+    /// # Panics
+    /// If the plane has no page for it: callers have made sure of it.
+    pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
+        let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
+        let lpn = first_page(extents, self.sectors_per_page());
+        let place = self.space.take(lpn, plane, group, class, &self.media).expect("reserved");
+        let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
+        let of_checkpoint = kind == PageUse::Checkpoint;
+        let record = crate::media::Record {
+            oob: Oob { kind, owner, stream: class.label(place.group), extents },
+            cause,
+            background,
+            // Nothing of the host's waits for copies and checkpoints.
+            durable: cause != Cause::Gc && !of_checkpoint,
+            waiter,
+        };
+        let op = self.media.program(place.ppn, &record, after);
+        self.space.blocks_mut().set_live(place.ppn);
+        if cause != Cause::Gc {
+            let host = if cause == Cause::Host { sectors_of(extents) } else { 0 };
+            self.count_stream(place.group, u64::from(host));
+        }
+        if !of_checkpoint {
+            self.programs.0 += 1;
+            self.programs.1 += u64::from(matches!(cause, Cause::Host | Cause::Meta));
+        }
+        if self.space.need(place.plane).is_some() {
+            self.space.look_at(place.plane);
+        }
+        (place.ppn, op)
+    }
+
+    /// Writes one of the drive's own pages: `number` names it.
+    pub(crate) fn append_system(
+        &mut self,
+        plane: u32,
+        group: GroupId,
+        kind: PageUse,
+        number: u32,
+        cause: Cause,
+        after: &[OpId],
+    ) -> (Ppn, OpId) {
+        let extents = Extents::Home { lpn: number, start: 0, len: self.sectors_per_page() as u8 };
+        let page = Page { kind, ..Page::data(plane, group, PageClass::SYSTEM, extents) };
+        self.append(&page.because(cause), after)
+    }
+
+    /// A page was programmed for `group`, with `host` sectors of the host's (0 for a copy).
+    #[inline]
+    pub(crate) fn count_stream(&mut self, group: GroupId, host: u64) {
+        let last = self.host_groups + 1;
+        if self.stats.streams.is_empty() {
+            self.stats.streams = vec![StreamCount::default(); last + 1];
+        }
+        let slot = match group {
+            GroupId::Host(stream) => usize::from(stream),
+            GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => last - 1,
+            _ => last,
+        };
+        let count = &mut self.stats.streams[slot];
+        count.host_sectors += host;
+        count.media_sectors += u64::from(self.media.sectors_per_page());
+        if host > 0 {
+            self.space.count_host_page(group);
+        }
+    }
+
+    /// Marks `program` as the end of a read-modify-write whose reads are `reads`.
+    pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
+        self.stats.rmw_count += 1;
+        self.media.mark_rmw(program, reads);
+    }
+
+    /// Sectors of a host write have been programmed.
+    #[inline]
+    pub fn count_host_sectors(&mut self, mask: u64) {
+        let full = mask == self.full_mask();
+        let sectors = if full { self.sectors_per_page() } else { mask.count_ones() };
+        self.stats.host_sectors_programmed += u64::from(sectors);
+    }
+
+    /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.
+    pub fn carry(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32) {
+        if mask == 0 || self.array().unit() == 0 && !self.array().any_lost() {
+            return;
+        }
+        for f in self.map.fragments().get(lpn, self.media.array()) {
+            for (start, len) in runs(f.mask & mask) {
+                let from = (start as i32 + i32::from(f.shift)) as u32;
+                self.media.array_mut().copy(f.ppn, from, ppn, (start as i32 + shift) as u32, len);
+            }
+        }
+    }
+
+    /// Stores the contents of the sectors `mask` of a logical page in `ppn`, `shift` sectors from home.
+    #[inline]
+    pub fn fill(&mut self, ppn: Ppn, mask: u64, shift: i32, contents: Contents<'_>) {
+        self.media.fill(ppn, runs(mask), shift, contents);
+    }
+
+    // ---- the processor's cache ----------------------------------------------------------------------
+
+    /// Brings what is known of the page of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        let fragments = self.map.fragments();
+        if lpn < fragments.len() {
+            match fragments.single(lpn) {
+                Some(ppn) => self.prefetch_page(ppn),
+                None => fragments.prefetch_list(lpn),
+            }
+        }
+    }
+    /// The same for the pages of a list that [`Flash::prefetch`] brought.
+    #[inline]
+    pub(crate) fn prefetch_listed(&self, lpn: u32) {
+        let fragments = self.map.fragments();
+        if fragments.lists_in_use() > 0 && lpn < fragments.len() {
+            fragments.list(lpn).iter().for_each(|f| self.prefetch_page(f.ppn));
+        }
+    }
+    #[inline]
+    fn prefetch_page(&self, ppn: Ppn) {
+        self.media.array().prefetch(ppn);
+        self.space.blocks().prefetch(ppn);
+    }
+}
+
+/// The logical page that a physical page is written for (the first of several).
+#[inline]
+fn first_page(extents: Extents<'_>, spp: u32) -> u32 {
+    match extents {
+        Extents::Home { lpn, .. } => lpn,
+        Extents::List(list) => (list[0].lsn / u64::from(spp)) as u32,
+    }
+}
+
+#[inline]
+fn sectors_of(extents: Extents<'_>) -> u32 {
+    match extents {
+        Extents::Home { len, .. } => u32::from(len),
+        Extents::List(list) => list.iter().map(|e| u32::from(e.sectors)).sum(),
+    }
+}
+
+/// The shortest form of a page's extents.
+pub fn compact(extents: &[Extent], spp: u32) -> Extents<'_> {
+    match extents {
+        [e] if e.lsn % u64::from(spp) == u64::from(e.at) => {
+            Extents::Home { lpn: (e.lsn / u64::from(spp)) as u32, start: e.at, len: e.sectors }
+        }
+        list => Extents::List(list),
+    }
+}

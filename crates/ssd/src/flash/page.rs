@@ -1,0 +1,86 @@
+//! Page mapping, the baseline: one fragment per logical page, always.
+//!
+//! A write that covers all live sectors of its page is programmed and the old page dies. Any other
+//! is a partial update: the old page is read, modified and written (RMW). A partial write to a page
+//! without data needs no read. What no scheme takes up is placed so.
+
+use nandle_nand::{Cause, Extent, Extents, OpId};
+use smallvec::SmallVec;
+
+use super::{Flash, Page, Part, Reads, Write};
+use crate::map::{Fragment, only_run, runs};
+use crate::space::PageClass;
+
+/// Places each part by itself; how many programs that took.
+#[inline]
+pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
+    for part in write.parts {
+        place_part(flash, write, part);
+    }
+    write.parts.len() as u32
+}
+
+/// Programs the union of the part and of what it leaves standing.
+#[inline]
+pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    if part.mask == flash.full_mask() && part.held == 0 {
+        place_whole(flash, write, part);
+    } else {
+        place_beside(flash, write, part, &mut Reads::new());
+    }
+}
+
+/// As [`place_beside`] for a whole page, which leaves nothing standing.
+fn place_whole(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+    let &Part { lpn, mask, contents, release, load, .. } = part;
+    let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full: true, alone: write.alone });
+    let plane = flash.choose_plane(lpn, group, class).expect("reserved");
+    let extents = Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 };
+    let page = Page::data(plane, group, class, extents).for_request(write.request, release);
+    let (ppn, op) = flash.append(&page, load.as_slice());
+    flash.count_host_sectors(mask);
+    flash.fill(ppn, mask, 0, contents);
+    flash.replace(lpn, ppn, op);
+}
+
+/// As [`place_part`]. Pages in `reads` have been read already for this write.
+pub(crate) fn place_beside(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, reads: &mut Reads) {
+    let &Part { lpn, mask, held, contents, release, load, .. } = part;
+    let full = mask == flash.full_mask();
+    let keep = if full { 0 } else { flash.stored(lpn, !(mask | held)) };
+    let mut after: SmallVec<[OpId; 4]> = SmallVec::from_slice(load.as_slice());
+    let before = reads.len();
+    if keep != 0 {
+        flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
+        after.extend(reads.iter().map(|&(_, op)| op));
+    }
+    let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full, alone: write.alone });
+    let plane = flash.choose_plane(lpn, group, class).expect("reserved");
+    let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
+    let extents = if full {
+        Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 }
+    } else if let Some((start, len)) = only_run(mask | keep) {
+        Extents::Home { lpn, start: start as u8, len: len as u8 }
+    } else {
+        let base = u64::from(lpn) * u64::from(flash.sectors_per_page());
+        list.extend(runs(mask | keep).map(|(start, len)| Extent {
+            lsn: base + u64::from(start),
+            sectors: len as u8,
+            at: start as u8,
+        }));
+        Extents::List(&list)
+    };
+    let page = Page::data(plane, group, class, extents).for_request(write.request, release);
+    let (ppn, op) = flash.append(&page, &after);
+    if reads.len() > before {
+        flash.mark_rmw(op, reads[before..].iter().map(|&(_, read)| read));
+    }
+    flash.count_host_sectors(mask);
+    flash.carry(lpn, keep, ppn, 0);
+    flash.fill(ppn, mask, 0, contents);
+    if held == 0 {
+        flash.replace(lpn, ppn, op);
+    } else {
+        flash.attach(lpn, Fragment { mask: mask | keep, ppn, shift: 0 }, op);
+    }
+}

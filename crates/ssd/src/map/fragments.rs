@@ -1,0 +1,272 @@
+//! The logical-to-physical map: for each logical page, where the newest data of its sectors lies.
+//!
+//! A logical page is a list of fragments, newest first, whose masks do not overlap: each live
+//! sector has one owner. The common case, one fragment at home in one physical page (sector i at
+//! offset i), is one word; anything else is a list in a side table. In word form the page's
+//! out-of-band area says which sectors it holds, so nothing is kept twice.
+
+use nandle_nand::{Array, Extents, Ppn};
+use prefetch_index::prefetch_index;
+use smallvec::SmallVec;
+
+use super::sectors::run_mask;
+
+/// A part of a logical page: some sectors, in one physical page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Bit i: sector i of the logical page is here.
+    pub mask: u64,
+    /// Where.
+    pub ppn: Ppn,
+    /// Offset in the physical page minus sector number.
+    pub shift: i8,
+}
+
+/// The fragments of one logical page, newest first.
+pub type FragmentList = SmallVec<[Fragment; 2]>;
+
+const LIST: u32 = 1 << 31;
+/// Words of a chunk (a page of memory).
+const CHUNK: usize = 1024;
+
+/// The map of all logical pages.
+#[derive(Clone, Debug)]
+pub struct Fragments {
+    words: Vec<u32>,
+    /// Chunks of `words` that were ever written: of a large drive's map the rest need not be looked at.
+    written: Vec<bool>,
+    lists: Vec<FragmentList>,
+    free: Vec<u32>,
+    sectors_per_page: u32,
+    full: u64,
+}
+
+/// The sectors of `lpn` that `ppn` stores at home, by its out-of-band area.
+pub(super) fn home_mask(array: &Array, ppn: Ppn, lpn: u32, sectors_per_page: u32) -> u64 {
+    match array.oob(ppn).extents {
+        Extents::Home { start, len, .. } => run_mask(u32::from(start), u32::from(len)),
+        Extents::List(list) => list
+            .iter()
+            .filter(|e| e.lsn / u64::from(sectors_per_page) == u64::from(lpn))
+            .map(|e| (u32::from(e.at), (e.lsn % u64::from(sectors_per_page)) as u32, u32::from(e.sectors)))
+            .filter(|&(at, start, _)| at == start)
+            .fold(0, |mask, (_, start, len)| mask | run_mask(start, len)),
+    }
+}
+
+impl Fragments {
+    pub(crate) fn new(logical_pages: u32, sectors_per_page: u32) -> Self {
+        Self {
+            words: vec![0; logical_pages as usize],
+            written: vec![false; (logical_pages as usize).div_ceil(CHUNK)],
+            lists: Vec::new(),
+            free: Vec::new(),
+            sectors_per_page,
+            full: run_mask(0, sectors_per_page),
+        }
+    }
+
+    pub(super) fn sectors_per_page(&self) -> u32 {
+        self.sectors_per_page
+    }
+    /// Logical pages.
+    pub fn len(&self) -> u32 {
+        self.words.len() as u32
+    }
+    /// Whether there are no logical pages.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+    /// Brings the word of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u32) {
+        prefetch_index(&self.words, lpn as usize);
+    }
+    /// Brings the list of `lpn` near, if it has one: the word must be near already.
+    #[inline]
+    pub(crate) fn prefetch_list(&self, lpn: u32) {
+        let word = self.words[lpn as usize];
+        if word & LIST != 0 {
+            prefetch_index(&self.lists, (word & !LIST) as usize);
+        }
+    }
+    /// The list of `lpn`; empty if its word is all that it needs.
+    #[inline]
+    pub(crate) fn list(&self, lpn: u32) -> &[Fragment] {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 { &[] } else { &self.lists[(word & !LIST) as usize] }
+    }
+    /// Whether nothing of `lpn` is stored.
+    #[inline]
+    pub fn is_unmapped(&self, lpn: u32) -> bool {
+        self.words[lpn as usize] == 0
+    }
+    /// The only physical page of `lpn`, if it has just one, at home.
+    #[inline]
+    pub fn single(&self, lpn: u32) -> Option<Ppn> {
+        let word = self.words[lpn as usize];
+        (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
+    }
+    /// Logical pages that need more than their word.
+    pub fn lists_in_use(&self) -> usize {
+        self.lists.len() - self.free.len()
+    }
+
+    /// All fragments of `lpn`, newest first.
+    #[inline]
+    pub fn get(&self, lpn: u32, array: &Array) -> FragmentList {
+        let word = self.words[lpn as usize];
+        if word == 0 {
+            FragmentList::new()
+        } else if word & LIST == 0 {
+            let ppn = Ppn(word - 1);
+            let mask = home_mask(array, ppn, lpn, self.sectors_per_page);
+            SmallVec::from_slice(&[Fragment { mask, ppn, shift: 0 }])
+        } else {
+            SmallVec::from_slice(&self.lists[(word & !LIST) as usize])
+        }
+    }
+
+    /// The sectors of `lpn` that are stored.
+    #[inline]
+    pub fn mask(&self, lpn: u32, array: &Array) -> u64 {
+        match self.words[lpn as usize] {
+            0 => 0,
+            word if word & LIST == 0 => home_mask(array, Ppn(word - 1), lpn, self.sectors_per_page),
+            word => self.lists[(word & !LIST) as usize].iter().fold(0, |mask, f| mask | f.mask),
+        }
+    }
+
+    /// `lpn` is now stored by `ppn` alone, at home, in exactly the sectors that its out-of-band area names.
+    #[inline]
+    pub(crate) fn set_single(&mut self, lpn: u32, ppn: Ppn) {
+        let word = self.words[lpn as usize];
+        if word & LIST != 0 {
+            self.drop_list(word);
+        }
+        self.put(lpn, word, ppn.0 + 1);
+    }
+
+    #[inline]
+    fn put(&mut self, lpn: u32, old: u32, new: u32) {
+        if old == 0 {
+            self.written[lpn as usize / CHUNK] = true;
+        }
+        self.words[lpn as usize] = new;
+    }
+
+    /// `lpn` is now stored by `list`.
+    pub(crate) fn set(&mut self, lpn: u32, list: FragmentList, array: &Array) {
+        debug_assert!(
+            list.iter().map(|f| f.mask.count_ones()).sum::<u32>()
+                == list.iter().fold(0, |m, f| m | f.mask).count_ones(),
+            "a sector with two owners: {list:?}"
+        );
+        debug_assert!(list.iter().all(|f| f.mask != 0 && f.mask & !self.full == 0));
+        let word = self.words[lpn as usize];
+        let one_word = match list.as_slice() {
+            [] => Some(0),
+            [f] if f.shift == 0 && f.mask == home_mask(array, f.ppn, lpn, self.sectors_per_page) => {
+                Some(f.ppn.0 + 1)
+            }
+            _ => None,
+        };
+        match (one_word, word & LIST != 0) {
+            (Some(new), false) => self.put(lpn, word, new),
+            (Some(new), true) => {
+                self.drop_list(word);
+                self.put(lpn, word, new);
+            }
+            (None, true) => self.lists[(word & !LIST) as usize] = list,
+            (None, false) => {
+                let slot = self.free.pop().unwrap_or_else(|| {
+                    self.lists.push(FragmentList::new());
+                    (self.lists.len() - 1) as u32
+                });
+                self.lists[slot as usize] = list;
+                self.put(lpn, word, LIST | slot);
+            }
+        }
+    }
+
+    fn drop_list(&mut self, word: u32) {
+        let slot = word & !LIST;
+        self.lists[slot as usize] = FragmentList::new();
+        self.free.push(slot);
+    }
+
+    /// Whether a fragment of `lpn` lies in `ppn`.
+    pub fn refers(&self, lpn: u32, ppn: Ppn) -> bool {
+        let word = self.words[lpn as usize];
+        if word & LIST == 0 {
+            word == ppn.0 + 1
+        } else {
+            self.lists[(word & !LIST) as usize].iter().any(|f| f.ppn == ppn)
+        }
+    }
+
+    /// A hash of the whole map: two devices with the same hash answer every read from the same page.
+    pub fn digest(&self) -> u64 {
+        let mut hash = 0_u64;
+        let chunks = self.words.chunks(CHUNK).enumerate().filter(|&(n, _)| self.written[n]);
+        let words = chunks.flat_map(|(n, words)| (n * CHUNK..).zip(words));
+        for (lpn, &word) in words.filter(|&(_, &word)| word != 0) {
+            let mut add = |value: u64| hash = nandle_random::mix(hash ^ value);
+            add(lpn as u64);
+            if word & LIST == 0 {
+                add(u64::from(word));
+            } else {
+                for f in &self.lists[(word & !LIST) as usize] {
+                    add(f.mask);
+                    add(u64::from(f.ppn.0) << 8 | u64::from(f.shift as u8));
+                }
+            }
+        }
+        hash
+    }
+
+    /// The 32-bit entries of translation page `number` as they would be written to flash.
+    pub(super) fn entries(&self, number: u32, per_page: u32) -> Vec<u8> {
+        let first = number * per_page;
+        self.words(first, (first + per_page).min(self.len()))
+    }
+
+    /// The 32-bit entries of the logical pages from `first` up to `last`.
+    pub(super) fn words(&self, first: u32, last: u32) -> Vec<u8> {
+        let (first, last) = (first.min(last) as usize, last as usize);
+        let mut out = Vec::with_capacity(4 * (last - first));
+        for &word in &self.words[first..last] {
+            if word & LIST == 0 {
+                out.extend_from_slice(&word.to_le_bytes());
+            } else {
+                // The list's contents, hashed: the entry stands for all of it.
+                let list = &self.lists[(word & !LIST) as usize];
+                let hash = list.iter().fold(0, |h, f| nandle_random::mix(h ^ f.mask ^ u64::from(f.ppn.0)));
+                out.extend_from_slice(&(hash as u32 | LIST).to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// The live extents of `ppn` as (logical page, its fragments there).
+    pub(crate) fn live_in(&self, ppn: Ppn, array: &Array) -> SmallVec<[(u32, Fragment); 2]> {
+        let spp = self.sectors_per_page;
+        let oob = array.oob(ppn);
+        debug_assert!(oob.kind.is_data());
+        let mut out = SmallVec::new();
+        let mut last = u32::MAX;
+        oob.extents.each(spp, |e| {
+            let lpn = (e.lsn / u64::from(spp)) as u32;
+            if lpn == last || out.iter().any(|&(seen, _)| seen == lpn) {
+                return;
+            }
+            last = lpn;
+            for f in self.get(lpn, array) {
+                if f.ppn == ppn {
+                    out.push((lpn, f));
+                }
+            }
+        });
+        out
+    }
+}

@@ -1,0 +1,343 @@
+//! The lowest layer: the flash array with its clock, what is under way, and who waits for it.
+
+use nandle_nand::{
+    Array, Cause, Change, Counters, Done, Extents, FaultConfig, Nand, NandConfig, Oob, OpId, PageUse, Ppn,
+    Shape, Silicon, Time, Timing,
+};
+
+mod barriers;
+mod config;
+mod waiters;
+
+pub use config::CellConfig;
+pub use waiters::Waiter;
+
+use barriers::Barriers;
+use waiters::Waiters;
+
+/// A page as it is handed to the flash.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// What its out-of-band area says.
+    pub oob: Oob<'a>,
+    /// For the accounts.
+    pub cause: Cause,
+    /// Nothing of the host's waits for it.
+    pub background: bool,
+    /// A FLUSH waits for it: it makes host data durable.
+    pub durable: bool,
+    /// Who waits for it.
+    pub waiter: Waiter,
+}
+
+/// Flash, clock, and who waits for what.
+#[derive(Clone, Debug)]
+pub struct Media {
+    nand: Nand,
+    waiters: Waiters,
+    barriers: Barriers,
+    sectors_per_page: u32,
+    /// The logarithm of the sectors of a page, if that is whole.
+    sector_bits: Option<u32>,
+    full: u64,
+    /// Live sectors programmed, by cause.
+    sectors_by_cause: [u64; Cause::COUNT],
+}
+
+impl Media {
+    pub(crate) fn new(mut nand: Nand, faults: &FaultConfig, seed: u64) -> Self {
+        nand.inject(faults, seed);
+        let spp = nand.geometry().sectors_per_page();
+        Self {
+            waiters: Waiters::default(),
+            barriers: Barriers::default(),
+            sectors_per_page: spp,
+            sector_bits: spp.is_power_of_two().then(|| spp.trailing_zeros()),
+            full: nand.geometry().full_mask(),
+            sectors_by_cause: [0; Cause::COUNT],
+            nand,
+        }
+    }
+
+    // ---- shape and state ------------------------------------------------------------------------
+
+    /// The physical truth.
+    #[inline]
+    pub fn array(&self) -> &Array {
+        self.nand.array()
+    }
+    #[inline]
+    pub(crate) fn array_mut(&mut self) -> &mut Array {
+        self.nand.array_mut()
+    }
+    /// The shape.
+    #[inline]
+    pub fn geometry(&self) -> &Shape {
+        self.nand.geometry()
+    }
+    pub(crate) fn timing(&self) -> &Timing {
+        self.nand.timing()
+    }
+    /// Sectors of a page.
+    #[inline]
+    pub fn sectors_per_page(&self) -> u32 {
+        self.sectors_per_page
+    }
+    /// The mask of a full page.
+    #[inline]
+    pub fn full_mask(&self) -> u64 {
+        self.full
+    }
+    /// The logical page of a sector, and the sector's place in it.
+    #[inline]
+    pub fn split(&self, lsn: u64) -> (u32, u64) {
+        let spp = u64::from(self.sectors_per_page);
+        match self.sector_bits {
+            Some(bits) => ((lsn >> bits) as u32, lsn & (spp - 1)),
+            None => ((lsn / spp) as u32, lsn % spp),
+        }
+    }
+    /// The plane of a page.
+    #[inline]
+    pub fn plane_of(&self, ppn: Ppn) -> u32 {
+        self.geometry().plane_of(self.geometry().block_of(ppn))
+    }
+    /// Whether the chip that holds `plane` has nothing to do.
+    #[inline]
+    pub fn chip_is_idle(&self, plane: u32) -> bool {
+        let g = self.geometry();
+        let chip = g.chip_of_die(g.die_of_plane(plane));
+        (chip * g.dies_per_chip..(chip + 1) * g.dies_per_chip).all(|die| self.nand.load(die) == 0)
+    }
+    /// Operations at the die of `plane`, under way or queued.
+    #[inline]
+    pub fn load(&self, plane: u32) -> u32 {
+        self.nand.load(self.geometry().die_of_plane(plane))
+    }
+    /// Operations under way.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.nand.in_flight()
+    }
+
+    // ---- accounts ---------------------------------------------------------------------------------
+
+    /// Flash operations so far.
+    pub fn counters(&self) -> &Counters {
+        self.nand.counters()
+    }
+    /// Nanoseconds that each die and each channel was busy.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        self.nand.busy_ns()
+    }
+    /// Live sectors programmed by cause (the rest of a page is padding).
+    pub fn sectors_by_cause(&self) -> [u64; Cause::COUNT] {
+        self.sectors_by_cause
+    }
+    pub(crate) fn reset_counters(&mut self) {
+        self.nand.reset_counters();
+    }
+    /// The clock, counters and busy times of a drive that was powered off go on.
+    pub(crate) fn carry_over(&mut self, now: Time, counters: Counters, busy: &(Vec<u64>, Vec<u64>)) {
+        self.nand.carry_over(now, counters, busy);
+    }
+
+    // ---- orders -----------------------------------------------------------------------------------
+
+    /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done.
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        ppn: Ppn,
+        sectors: u32,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+        waiter: Waiter,
+    ) -> OpId {
+        let op = self.nand.read(ppn, sectors, cause, background, after);
+        self.waiters.enter(op, waiter);
+        op
+    }
+
+    /// Orders a program of `ppn`, to start when `after` are done.
+    #[inline(always)]
+    pub(crate) fn program(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
+        let &Record { ref oob, cause, background, durable, waiter } = record;
+        let sectors = match oob.extents {
+            Extents::Home { len, .. } => u32::from(len),
+            Extents::List(list) => list.iter().map(|e| u32::from(e.sectors)).sum(),
+        };
+        let op = self.nand.program(ppn, oob, cause, background, after);
+        self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        let barrier = durable.then(|| self.barriers.enter());
+        self.waiters.enter_program(op, waiter, barrier);
+        op
+    }
+
+    /// Orders an erase of `block`.
+    pub(crate) fn erase(&mut self, block: nandle_nand::Block, background: bool) -> OpId {
+        let op = self.nand.erase(block, background);
+        self.waiters.enter(op, Waiter::NOBODY);
+        op
+    }
+
+    /// `old` may be lost only when `by` is done.
+    #[inline(always)]
+    pub(crate) fn supersede(&mut self, old: Ppn, by: OpId) {
+        self.nand.supersede(old, by);
+    }
+    /// A read and the program that waits for it copy a page within a plane.
+    #[inline]
+    pub(crate) fn pair_copyback(&mut self, read: OpId, program: OpId) {
+        self.nand.pair_copyback(read, program);
+    }
+    /// A program that failed goes on as one of `to`.
+    pub(crate) fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
+        self.nand.reissue(op, to, stream);
+    }
+    /// A program that failed is given up.
+    pub(crate) fn abandon(&mut self, op: OpId) {
+        self.nand.abandon(op);
+    }
+    /// The program of `ppn` that is under way, if one is.
+    #[inline]
+    pub(crate) fn program_of(&self, ppn: Ppn) -> Option<OpId> {
+        self.nand.program_of(ppn)
+    }
+    pub(crate) fn pending_programs(&self) -> impl Iterator<Item = OpId> + '_ {
+        self.nand.pending_programs()
+    }
+    /// Whether programs of `block` are under way.
+    #[inline]
+    pub(crate) fn programs_pending(&self, block: nandle_nand::Block) -> bool {
+        self.nand.programs_pending(block)
+    }
+    /// Marks `program` as the end of a read-modify-write that reads with `reads`.
+    pub(crate) fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
+        self.waiters.mark_rmw(program, reads);
+    }
+    /// `request` waits for the read `op`.
+    pub(crate) fn wait_for(&mut self, op: OpId, request: u32) {
+        self.waiters.wait_for(op, request);
+    }
+    /// Who waited for an operation that is done; a read of a read-modify-write tells its program when
+    /// it started.
+    #[inline]
+    pub(crate) fn waiter(&mut self, done: &Done) -> Waiter {
+        self.waiters.leave(done)
+    }
+    /// Nanoseconds that the read-modify-write took that `done` is the program of.
+    #[inline]
+    pub(crate) fn rmw_ns(&self, done: &Done) -> Option<Time> {
+        self.waiters.rmw_start(done.op).map(|start| self.now() - start)
+    }
+
+    // ---- flush barriers ---------------------------------------------------------------------------
+
+    /// Everything durable from now on belongs to the next barrier; the number of this one.
+    pub(crate) fn close_barrier(&mut self) -> u32 {
+        self.barriers.close()
+    }
+    /// A durable program is done.
+    #[inline]
+    pub(crate) fn leave_barrier(&mut self, done: &Done) -> bool {
+        match self.waiters.barrier(done.op) {
+            Some(number) => {
+                self.barriers.leave(number);
+                true
+            }
+            None => false,
+        }
+    }
+    /// Whether everything before barrier `number` was closed is done.
+    pub(crate) fn barrier_is_passed(&mut self, number: u32) -> bool {
+        self.barriers.is_passed(number)
+    }
+
+    // ---- time -------------------------------------------------------------------------------------
+
+    /// The present time.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.nand.now()
+    }
+    #[inline]
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        self.nand.next_event()
+    }
+    #[inline]
+    pub(crate) fn advance(&mut self, to: Time) {
+        self.nand.advance(to);
+    }
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.nand.step();
+    }
+    #[inline]
+    pub(crate) fn done(&self) -> &[Done] {
+        self.nand.done()
+    }
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.nand.settle();
+    }
+
+    // ---- power ------------------------------------------------------------------------------------
+
+    /// The flash of a drive that is powered on.
+    pub(crate) fn power_on(config: &NandConfig, silicon: Silicon) -> Nand {
+        Nand::power_on(config, silicon)
+    }
+    /// The power goes; `protected`: lower pages survive.
+    pub(crate) fn cut_power(self, protected: bool) -> Silicon {
+        self.nand.cut_power(protected)
+    }
+    pub(crate) fn keep_changes(&mut self) {
+        self.nand.array_mut().keep_changes();
+    }
+    pub(crate) fn take_changes(&mut self, into: &mut Vec<Change>) {
+        self.nand.array_mut().take_changes(into);
+    }
+
+    // ---- contents ---------------------------------------------------------------------------------
+
+    /// Stores the contents of the sectors `mask` of a logical page in `ppn`, `shift` sectors from home.
+    pub(crate) fn fill(
+        &mut self,
+        ppn: Ppn,
+        runs: impl Iterator<Item = (u32, u32)>,
+        shift: i32,
+        data: Contents<'_>,
+    ) {
+        let unit = self.nand.array().unit();
+        if unit == 0 {
+            return;
+        }
+        for (start, len) in runs {
+            let from = (start - data.first) as usize * unit;
+            let bytes = &data.bytes[from..from + len as usize * unit];
+            self.nand.array_mut().fill(ppn, (start as i32 + shift) as u32, bytes);
+        }
+    }
+    /// Whether `ppn` holds host sectors that `owner` looks after.
+    #[inline]
+    pub fn is_owned_by(&self, ppn: Ppn, owner: u8) -> bool {
+        self.array().owner(ppn) == owner && self.array().page_use(ppn) == PageUse::Data
+    }
+}
+
+/// The contents of some sectors of a logical page: sector `first + i` is the i-th piece of `bytes`.
+/// Empty if contents are not modelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// `Array::unit` bytes a sector.
+    pub bytes: &'a [u8],
+    /// First sector of the logical page that `bytes` covers.
+    pub first: u32,
+}
+
+impl Contents<'_> {
+    /// Of a write without sectors.
+    pub const NONE: Contents<'static> = Contents { bytes: &[], first: 0 };
+}

@@ -1,0 +1,101 @@
+//! Who waits for the operations that are under way.
+
+use nandle_nand::{Done, Kind, OpId, Time};
+
+const NONE: u32 = u32::MAX;
+
+/// Who waits for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// The host request that waits for it, if one does.
+    pub request: Option<u32>,
+    /// Buffered sectors that a program gives back.
+    pub release: u32,
+}
+
+impl Waiter {
+    /// Nobody does.
+    pub const NOBODY: Self = Self { request: None, release: 0 };
+
+    /// A host request, if it is one.
+    #[inline]
+    pub fn request(request: Option<u32>) -> Self {
+        Self { request, release: 0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    request: u32,
+    release: u32,
+    /// The flush barrier that a program counts for, or [`NONE`].
+    barrier: u32,
+    /// The program that an RMW read belongs to.
+    rmw_program: u32,
+    /// When the first RMW read of this program started; `u64::MAX` = none yet, 0 = not an RMW.
+    rmw_start: u64,
+}
+
+const VACANT: Entry = Entry { request: NONE, release: 0, barrier: NONE, rmw_program: NONE, rmw_start: 0 };
+
+/// An entry for each operation slot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waiters {
+    entries: Vec<Entry>,
+}
+
+impl Waiters {
+    #[inline]
+    pub fn enter(&mut self, op: OpId, waiter: Waiter) {
+        self.enter_program(op, waiter, None);
+    }
+
+    #[inline]
+    pub fn enter_program(&mut self, op: OpId, waiter: Waiter, barrier: Option<u32>) {
+        let request = waiter.request.unwrap_or(NONE);
+        let entry = Entry { request, release: waiter.release, barrier: barrier.unwrap_or(NONE), ..VACANT };
+        match self.entries.get_mut(op.0 as usize) {
+            Some(slot) => *slot = entry,
+            None => self.add(op, entry),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, op: OpId, entry: Entry) {
+        self.entries.resize(op.0 as usize, VACANT);
+        self.entries.push(entry);
+    }
+
+    pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
+        self.entries[program.0 as usize].rmw_start = u64::MAX;
+        for read in reads {
+            self.entries[read.0 as usize].rmw_program = program.0;
+        }
+    }
+
+    pub fn wait_for(&mut self, op: OpId, request: u32) {
+        self.entries[op.0 as usize].request = request;
+    }
+
+    #[inline]
+    pub fn leave(&mut self, done: &Done) -> Waiter {
+        let entry = self.entries[done.op.0 as usize];
+        if done.kind == Kind::Read && entry.rmw_program != NONE {
+            let start = &mut self.entries[entry.rmw_program as usize].rmw_start;
+            *start = (*start).min(done.started);
+        }
+        Waiter { request: (entry.request != NONE).then_some(entry.request), release: entry.release }
+    }
+
+    #[inline]
+    pub fn rmw_start(&self, op: OpId) -> Option<Time> {
+        let start = self.entries[op.0 as usize].rmw_start;
+        (start != 0).then_some(start)
+    }
+
+    #[inline]
+    pub fn barrier(&self, op: OpId) -> Option<u32> {
+        let barrier = self.entries[op.0 as usize].barrier;
+        (barrier != NONE).then_some(barrier)
+    }
+}

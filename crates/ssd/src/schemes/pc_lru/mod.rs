@@ -1,0 +1,300 @@
+//! PC-LRU, partial-page and congestion-aware LRU (WAFLASH, section III-A, Fig. 3; the poster
+//! "Taming Unaligned Writes in Solid State Disk"): when the chips that the tail's flush needs are
+//! busy, the full page nearest the tail leaves instead, and partial pages stay to be completed.
+//!
+//! Full pages hang on a list of their own in the same order, so the nearest one is at its end: no
+//! scan. What the papers leave open is a setting (`[scheme.pc_lru]`):
+//! - `insert`: partial pages that were passed over `stay` where they are (WAFLASH's text), or are
+//!   moved to the `head` or to position n, `at(n)` (the poster, 60 there).
+//! - `passes`: the poster's `whether_access` lets an entry be passed over once between accesses, or it
+//!   would starve. With `stay` an entry counts as passed over when it is its turn, at the tail.
+//! - `when`: WAFLASH passes over partial pages under congestion, the poster's code always.
+//! - `search_window`: a full page further from the tail than this is left alone. No full page: the tail.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Facts, Interests, Name, Plan, Published, Scheme, Seam, Surroundings};
+use crate::buffer::{Buffer, Entry, Victims};
+use crate::error::ConfigError;
+
+/// What happens to partial pages that were passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Insert {
+    /// They keep their place (WAFLASH).
+    #[default]
+    Stay,
+    /// They are moved to the head (poster).
+    Head,
+    /// They are moved to this position, counted from the head (poster: 60).
+    At(u32),
+}
+
+impl From<Insert> for String {
+    fn from(insert: Insert) -> Self {
+        match insert {
+            Insert::Stay => "stay".into(),
+            Insert::Head => "head".into(),
+            Insert::At(n) => format!("at({n})"),
+        }
+    }
+}
+
+impl TryFrom<String> for Insert {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let position = text.strip_prefix("at(").and_then(|rest| rest.strip_suffix(')'));
+        match (text.as_str(), position.and_then(|n| n.parse().ok())) {
+            ("stay", _) => Ok(Self::Stay),
+            ("head", _) => Ok(Self::Head),
+            (_, Some(n @ 1..=4096)) => Ok(Self::At(n)),
+            _ => Err(format!("{text:?}: expected \"stay\", \"head\" or \"at(n)\" with n from 1 to 4096")),
+        }
+    }
+}
+
+crate::catalog! {
+    /// When partial pages are passed over.
+    pub enum When {
+        /// When a chip that the tail's flush needs is busy (WAFLASH).
+        Congested = "congested",
+        /// Always (the poster's code).
+        Always = "always",
+    }
+}
+
+/// `[scheme.pc_lru]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PcLruConfig {
+    /// Where partial pages go that were passed over: "stay", "head" or "at(n)".
+    #[schemars(with = "String")]
+    pub insert: Insert,
+    /// Entries from the tail among which a full page is looked for; 0 = all.
+    pub search_window: u32,
+    /// How often an entry is passed over between two accesses; 0 = without limit, for insert = "stay"
+    /// or "head" only.
+    pub passes: u32,
+    /// When partial pages are passed over.
+    pub when: When,
+}
+
+impl Default for PcLruConfig {
+    fn default() -> Self {
+        Self { insert: Insert::Stay, search_window: 0, passes: 1, when: When::Congested }
+    }
+}
+
+/// The tail, or the full page nearest it.
+#[derive(Clone, Debug)]
+pub struct PcLru {
+    settings: PcLruConfig,
+}
+
+impl Scheme for PcLru {
+    fn interests(&self) -> Interests {
+        Interests::DESTAGE
+    }
+    fn destage(&mut self, near: &dyn Surroundings, buffer: &mut Buffer) -> Option<Victims> {
+        Some(victims(self.settings, buffer, |entry| near.flush_waits(entry)))
+    }
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(self.clone())
+    }
+}
+
+/// What it is called.
+const NAME: &str = "pc-lru";
+
+impl Published for PcLru {
+    const NAMES: &'static [Name] = &[Name {
+        seam: Seam::Buffer,
+        name: NAME,
+        line: "The least recently written page, or the next full page while chips are busy (WAFLASH).",
+    }];
+    type Config<'a> = &'a PcLruConfig;
+
+    fn plan(config: &PcLruConfig, _: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
+        if config.passes == 0 && matches!(config.insert, Insert::At(_)) {
+            let expected = "at least 1 with insert = \"at(n)\"";
+            return Err(ConfigError::new("scheme.pc_lru.passes", config.passes, expected));
+        }
+        plan.buffer.full_list = true;
+        Ok(())
+    }
+    fn new(config: &PcLruConfig, _: &Facts<'_>, _: u32) -> Self {
+        Self { settings: *config }
+    }
+}
+
+/// The tail, or the full page nearest it if the tail is partial and `congested`.
+fn victims(settings: PcLruConfig, buffer: &mut Buffer, congested: impl FnOnce(&Entry) -> bool) -> Victims {
+    choose(settings, buffer, congested).into_iter().collect()
+}
+
+fn choose(settings: PcLruConfig, buffer: &mut Buffer, congested: impl FnOnce(&Entry) -> bool) -> Option<u32> {
+    let spent = |entry: &Entry| settings.passes > 0 && entry.passed >= settings.passes;
+    let tail = buffer.oldest()?;
+    let entry = buffer.entry(tail);
+    if buffer.is_full(tail) || spent(entry) || (settings.when == When::Congested && !congested(entry)) {
+        return Some(tail);
+    }
+    let within = |full: &u32| {
+        settings.search_window == 0
+            || std::iter::successors(Some(tail), |&slot| buffer.newer(slot))
+                .take(settings.search_window as usize)
+                .any(|slot| slot == *full)
+    };
+    let Some(full) = buffer.oldest_full().filter(within) else { return Some(tail) };
+    if settings.insert == Insert::Stay {
+        buffer.pass(tail);
+        return Some(full);
+    }
+    // Each entry below the full page is moved once; one that has had its turn leaves first.
+    loop {
+        let tail = buffer.oldest()?;
+        if tail == full || spent(buffer.entry(tail)) {
+            return Some(tail);
+        }
+        buffer.pass(tail);
+        match settings.insert {
+            Insert::At(n) => buffer.move_to(tail, n),
+            Insert::Head | Insert::Stay => buffer.move_to(tail, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandle_random::Stream;
+
+    use super::*;
+    use crate::buffer::BufferPlan;
+
+    const WITH_FULL: BufferPlan = BufferPlan { full_list: true, ..BufferPlan::LRU };
+
+    /// PC-LRU by brute force: one plain list, oldest first, searched from its end each time.
+    struct Model {
+        list: Vec<(u32, u64, u32)>,
+        settings: PcLruConfig,
+        full: u64,
+    }
+
+    impl Model {
+        fn write(&mut self, lpn: u32, mask: u64) {
+            let old = self.list.iter().position(|e| e.0 == lpn).map(|at| self.list.remove(at));
+            self.list.push((lpn, old.map_or(0, |e| e.1) | mask, 0));
+        }
+        fn trim(&mut self, lpn: u32, mask: u64) {
+            self.list.iter_mut().filter(|e| e.0 == lpn).for_each(|e| e.1 &= !mask);
+            self.list.retain(|e| e.1 != 0);
+        }
+        fn victim(&mut self, busy: &dyn Fn(u32) -> bool) -> Option<u32> {
+            let s = self.settings;
+            let &(lpn, mask, passed) = self.list.first()?;
+            let spent = |passed: u32| s.passes > 0 && passed >= s.passes;
+            if mask == self.full || spent(passed) || (s.when == When::Congested && !busy(lpn)) {
+                return Some(lpn);
+            }
+            let window = if s.search_window == 0 { usize::MAX } else { s.search_window as usize };
+            let Some(at) = self.list.iter().take(window).position(|e| e.1 == self.full) else {
+                return Some(lpn);
+            };
+            let chosen = self.list[at].0;
+            if s.insert == Insert::Stay {
+                self.list[0].2 += 1;
+                return Some(chosen);
+            }
+            while self.list[0].0 != chosen && !spent(self.list[0].2) {
+                let mut entry = self.list.remove(0);
+                entry.2 += 1;
+                let from_head = match s.insert {
+                    Insert::At(n) => n as usize - 1,
+                    _ => 0,
+                };
+                let at = self.list.len().saturating_sub(from_head);
+                self.list.insert(at, entry);
+            }
+            Some(self.list[0].0)
+        }
+    }
+
+    #[test]
+    fn chooses_what_a_search_of_the_whole_list_chooses() {
+        let full = 0xff;
+        let mut passed_over = 0;
+        for insert in [Insert::Stay, Insert::Head, Insert::At(1), Insert::At(5), Insert::At(60)] {
+            for (search_window, passes, when) in [
+                (0, 1, When::Congested),
+                (4, 1, When::Congested),
+                (0, 3, When::Congested),
+                (0, 1, When::Always),
+                (7, 2, When::Always),
+            ] {
+                let settings = PcLruConfig { insert, search_window, passes, when };
+                let mut buffer = Buffer::for_tests(WITH_FULL, 400, full);
+                let mut model = Model { list: vec![], settings, full };
+                let mut draw = Stream::new(9, "pc-lru");
+                for step in 0..6_000 {
+                    let lpn = draw.below(90) as u32;
+                    match draw.below(10) {
+                        0..=5 => {
+                            let mask = if draw.chance(0.3) { full } else { 1 + draw.below(254) };
+                            buffer.insert(lpn, mask, step, 0, 0, &[]);
+                            model.write(lpn, mask);
+                        }
+                        6 => {
+                            let mask = 1 + draw.below(255);
+                            buffer.trim(lpn, mask);
+                            model.trim(lpn, mask);
+                        }
+                        _ => {
+                            let salt = draw.word();
+                            let busy = |lpn: u32| nandle_random::mix(u64::from(lpn) ^ salt) & 3 > 0;
+                            let tail = model.list.first().map(|e| e.0);
+                            let expected = model.victim(&busy);
+                            let chosen = victims(settings, &mut buffer, |e| busy(e.lpn)).first().copied();
+                            assert_eq!(chosen.map(|slot| buffer.entry(slot).lpn), expected, "{settings:?}");
+                            passed_over += u32::from(expected != tail);
+                            if let Some(slot) = chosen {
+                                buffer.take(slot);
+                                model.list.retain(|e| Some(e.0) != expected);
+                            }
+                        }
+                    }
+                    let order: Vec<(u32, u64)> = buffer.oldest_first().map(|e| (e.lpn, e.mask)).collect();
+                    let expected: Vec<(u32, u64)> = model.list.iter().map(|e| (e.0, e.1)).collect();
+                    assert_eq!(order, expected, "{settings:?}");
+                }
+            }
+        }
+        assert!(passed_over > 5_000, "only {passed_over} choices passed a page over");
+    }
+
+    #[test]
+    fn nothing_starves() {
+        // Always congested and always a full page at hand: a partial page leaves all the same.
+        let mut buffer = Buffer::for_tests(WITH_FULL, 100, 0xff);
+        buffer.insert(0, 1, 0, 0, 0, &[]);
+        for lpn in 1..4 {
+            buffer.insert(lpn, 0xff, 0, 0, 0, &[]);
+        }
+        let mut left = vec![];
+        while let Some(&slot) = victims(PcLruConfig::default(), &mut buffer, |_| true).first() {
+            left.push(buffer.take(slot).lpn);
+        }
+        assert_eq!(left, [1, 0, 2, 3]);
+    }
+
+    #[test]
+    fn inserts_are_written_as_they_are_read() {
+        for text in ["stay", "head", "at(60)"] {
+            assert_eq!(String::from(Insert::try_from(text.to_string()).expect("legal")), text);
+        }
+        for text in ["", "at", "at()", "at(0)", "at(-1)", "tail"] {
+            assert!(Insert::try_from(text.to_string()).is_err());
+        }
+    }
+}

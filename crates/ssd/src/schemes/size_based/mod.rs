@@ -1,0 +1,57 @@
+//! Size-based: small requests get the fastest pages (PAPA, section VI-A; there after Zhang et al.,
+//! PA-SSD).
+//!
+//! A write whose host request falls in one logical page takes an LSB page, one of a larger request a
+//! CSB or MSB page. When a small write finds no LSB page, garbage is collected to get one: unlike
+//! PAPA there is no second choice, which is what wears the flash out. Where the paper is silent:
+//! - CSB and MSB pages are equally likely, as in LSB-first: the published RMW reads (Fig. 12: 13% CSB,
+//!   8% MSB) rule out that CSB pages are preferred.
+//! - A large write that finds neither takes an LSB page, as no CSB page can be written before the LSB
+//!   pages of its block are.
+//! - What leaves a write buffer together counts as one request.
+//! - Garbage collection's survivors and the system's pages count as parts of large requests.
+//! - Blocks are collected for their LSB pages before their CSB and MSB pages are written: the block of
+//!   most dead pages, full or not.
+
+use super::{Facts, Name, Plan, Published, Scheme, Seam, check_page_types};
+use crate::error::ConfigError;
+use crate::space::{Note, PageTypes, Step, Steps};
+
+/// Page types by the size of the host's request.
+#[derive(Clone, Debug)]
+pub struct SizeBased;
+
+impl Scheme for SizeBased {
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(self.clone())
+    }
+}
+
+/// What it is called.
+const NAME: &str = "size-based";
+
+impl Published for SizeBased {
+    const NAMES: &'static [Name] = &[Name {
+        seam: Seam::Allocation,
+        name: NAME,
+        line: "LSB pages for requests within one logical page, CSB and MSB pages for larger ones.",
+    }];
+    type Config<'a> = ();
+
+    fn plan((): (), facts: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
+        check_page_types(NAME, facts)?;
+        let types = facts.cell.bits() as usize;
+        plan.space.page_types = Some(PageTypes::new(NAME, types, |class, survivors| {
+            let mut steps = Steps::new();
+            if survivors || !class.alone {
+                steps.push(Step::Any(1, types));
+            }
+            steps.extend([Step::Take(0, Note::NONE), Step::Open(Note::NONE)]);
+            steps
+        }));
+        Ok(())
+    }
+    fn new((): (), _: &Facts<'_>, _: u32) -> Self {
+        Self
+    }
+}

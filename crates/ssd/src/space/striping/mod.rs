@@ -1,0 +1,51 @@
+//! Which plane a page goes to (PLAlloc).
+
+use nandle_nand::Geometry;
+
+use crate::error::ConfigError;
+
+pub mod block_by_block;
+pub mod least_busy;
+pub mod order;
+
+/// How planes are chosen.
+#[derive(Clone, Debug)]
+pub enum Striping {
+    /// A fixed function of the logical page number.
+    Static(order::Order),
+    /// Decided anew for every page.
+    Dynamic(Dynamic),
+}
+
+/// How, if not by the logical page number.
+#[derive(Clone, Debug)]
+pub enum Dynamic {
+    /// By what the dies are doing.
+    LeastBusy(least_busy::LeastBusy),
+    /// By where the stream's open block is.
+    BlockByBlock(block_by_block::BlockByBlock),
+}
+
+impl Striping {
+    /// What stands in for one that is being used.
+    pub(crate) fn idle() -> Self {
+        Self::Dynamic(Dynamic::LeastBusy(Default::default()))
+    }
+
+    /// Whether the logical page number alone says where a page goes.
+    pub(crate) fn is_static(&self) -> bool {
+        matches!(self, Self::Static(_))
+    }
+
+    /// From its name: an order such as `CWDP`, `dynamic` or `block-by-block`.
+    ///
+    /// # Errors
+    /// If the name is none of these.
+    pub fn new(name: &str, geometry: &Geometry) -> Result<Self, ConfigError> {
+        Ok(match name {
+            "dynamic" => Self::idle(),
+            "block-by-block" => Self::Dynamic(Dynamic::BlockByBlock(Default::default())),
+            order => Self::Static(order::Order::new(order, geometry)?),
+        })
+    }
+}
