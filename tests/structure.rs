@@ -60,6 +60,28 @@ fn flash_imports_downwards() {
 }
 
 #[test]
+fn traces_import_downwards() {
+    stands(
+        "crates/trace/src",
+        &[
+            "request",
+            "options",
+            "input",
+            "row",
+            "parse",
+            "order",
+            "formats",
+            "detect",
+            "trace",
+            "write",
+            "info",
+            "synthetic",
+            "fio",
+        ],
+    );
+}
+
+#[test]
 #[ignore = "its files do not stand in this order yet"]
 fn the_drive_imports_downwards() {
     stands("crates/ssd/src", &["media", "map", "space", "collect", "durability", "schemes", "drive"]);
