@@ -109,6 +109,11 @@ fn the_laboratory_imports_downwards() {
 }
 
 #[test]
+fn the_command_line_imports_downwards() {
+    stands("src", &["progress", "table", "cli/terminal", "cli/args", "cli"]);
+}
+
+#[test]
 #[ignore = "its files do not stand in this order yet"]
 fn the_drive_imports_downwards() {
     stands("crates/ssd/src", &["media", "map", "space", "collect", "durability", "schemes", "drive"]);

@@ -9,7 +9,8 @@ use nandle_lab::run::Run;
 use nandle_lab::workload::Traces;
 use serde_json::json;
 
-use super::{Failure, args, say, stop_on_interrupt};
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 use crate::progress::Runs;
 use crate::table;
 

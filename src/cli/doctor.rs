@@ -6,7 +6,7 @@ use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
 
-use super::{Failure, say};
+use super::terminal::{Failure, say};
 
 /// Programs that work with this one, and what for.
 const COMPANIONS: [(&str, &str); 6] = [

@@ -3,7 +3,8 @@ use std::fmt::Write;
 use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};
 use nandle_trace::synthetic;
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 
 /// `nandle presets`
 pub fn presets() -> Result<(), Failure> {

@@ -6,7 +6,8 @@ use nandle_lab::run::Loaded;
 use nandle_lab::{batch, logs};
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 
 /// Which runs of a directory its report is of, in which order.
 const ORDER: &str = "report.json";

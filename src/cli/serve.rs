@@ -10,7 +10,8 @@ use nandle_serve::live::{self, Monitor};
 use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 use crate::table;
 
 /// Schemes that are simulated beside the served one.
@@ -169,16 +170,6 @@ fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
             .map_err(|e| Failure::Input(format!("--shadow: {e}")))
     };
     schemes.into_iter().map(amended).collect()
-}
-
-/// A range of logical blocks, as `nandle flashalloc` takes it.
-pub fn range(text: &str) -> Result<(u64, u32), String> {
-    let parse = || {
-        let (lba, length) = text.split_once(':')?;
-        Some((lba.parse().ok()?, length.parse().ok().filter(|&n: &u32| n > 0)?))
-    };
-    parse()
-        .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
 }
 
 /// `nandle flashalloc`

@@ -7,7 +7,7 @@ use nandle_trace::synthetic::{self, Published};
 use nandle_trace::{Format, Info, InfoOptions, Op, Request, Source};
 
 use super::args::{Input, Trace};
-use super::{Failure, say};
+use super::terminal::{Failure, say};
 
 /// `nandle trace ...`
 pub fn trace(command: Trace) -> Result<(), Failure> {
