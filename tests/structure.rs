@@ -109,6 +109,33 @@ fn the_laboratory_imports_downwards() {
 }
 
 #[test]
+fn the_served_drive_imports_downwards() {
+    stands(
+        "crates/serve/src",
+        &[
+            "error",
+            "gate",
+            "listen",
+            "outbox",
+            "report",
+            "live/snapshot",
+            "device",
+            "plan",
+            "image",
+            "live/shadow",
+            "driver",
+            "live",
+            "http",
+            "nbd",
+            "nvme_tcp",
+            "fuse",
+            "ublk",
+            "vhost_user",
+        ],
+    );
+}
+
+#[test]
 fn the_command_line_imports_downwards() {
     stands("src", &["progress", "table", "cli/terminal", "cli/args", "cli"]);
 }

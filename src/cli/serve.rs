@@ -77,7 +77,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .nvme_tcp
         .iter()
         .map(|at| {
-            let model = nvme_tcp::subsystem::Model::new(&drive.config, device.shape(), &identity);
+            let model = nvme_tcp::model::Model::new(&drive.config, device.shape(), &identity);
             nvme_tcp::Server::start(*at, device.clone(), model)
         })
         .collect::<Result<Vec<_>, _>>()?;

@@ -71,7 +71,8 @@ pub fn imports(files: &Files) -> BTreeSet<Import> {
 /// The circles among `imports`: each as all the imports between the files that reach one another.
 pub fn circles(imports: &BTreeSet<Import>) -> Vec<Vec<&Import>> {
     let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for start in imports.iter().map(|i| i.from.as_str()) {
+    let starts: BTreeSet<&str> = imports.iter().map(|i| i.from.as_str()).collect();
+    for start in starts {
         let mut open = vec![start];
         let reached = reached.entry(start).or_default();
         while let Some(file) = open.pop() {
