@@ -1,3 +1,5 @@
+//! `nandle compare`: several schemes on the same requests, side by side.
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! `nandle doctor`: whether this machine has what the program can use.
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

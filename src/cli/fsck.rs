@@ -1,3 +1,5 @@
+//! `nandle fsck`: what is wrong with an image.
+
 use std::fmt::Write;
 
 use nandle_lab::units::{bytes, count, time};

@@ -1,3 +1,5 @@
+//! What there is to choose from (presets, schemes, workloads), and whether a device file stands.
+
 use std::fmt::Write;
 
 use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};

@@ -1,3 +1,5 @@
+//! `nandle report`: reports of run directories made again, alone or together.
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! `nandle reproduce`: a paper's evaluation repeated, with its progress and its files.
+
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Mutex;

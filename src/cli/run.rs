@@ -1,3 +1,5 @@
+//! `nandle run`: one simulation, and what it shows in the end.
+
 use std::path::Path;
 
 use args::OutputFormat;

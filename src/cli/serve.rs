@@ -1,3 +1,5 @@
+//! `nandle serve`: a drive and its transports, from start to end; `nandle flashalloc`, which talks to one.
+
 use std::os::fd::AsFd;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! `nandle stat` and `nandle top`: what a served drive says of itself.
+
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 

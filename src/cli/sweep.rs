@@ -1,3 +1,5 @@
+//! `nandle sweep` and `nandle gather`: a grid of runs, and one table of their results.
+
 use std::fmt::Write;
 
 use nandle_lab::batch::{self, How, State, work};

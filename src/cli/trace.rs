@@ -1,3 +1,5 @@
+//! `nandle trace`: traces described, converted, generated and fitted.
+
 use std::fmt::Write;
 use std::path::Path;
 

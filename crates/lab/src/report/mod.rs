@@ -126,14 +126,14 @@ pub fn verdict(s: &Summary) -> String {
         );
     };
     let p = &s.waf_parts;
-    let extra = [
+    let causes = [
         (p.padding, "padding: old sectors rewritten and room left unfilled"),
         (p.gc, "garbage collection"),
         (p.merge, "merges"),
         (p.map, "mapping table"),
         (p.meta, "metadata"),
     ];
-    let most = extra.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
+    let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
     let why = most.map_or_else(String::new, |(part, what)| format!(", of which {part:.2} is {what}"));
     let steady = if s.steady_state { "in steady state" } else { "not in steady state" };
     format!(
