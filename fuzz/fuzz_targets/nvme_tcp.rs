@@ -6,8 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nandle_serve::nvme_tcp::model::Model;
 use nandle_serve::nvme_tcp::session::{Action, MOST_WANTED, Session};
-use nandle_serve::nvme_tcp::subsystem::{Model, Subsystem};
+use nandle_serve::nvme_tcp::subsystem::Subsystem;
 use nandle_serve::nvme_tcp::wire::{Encoder, Out};
 use nandle_serve::{Fault, Shape, plan};
 

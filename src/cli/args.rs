@@ -1,3 +1,5 @@
+//! The command line, as clap parses it: commands and what each takes.
+
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
@@ -45,7 +47,7 @@ pub enum Command {
     /// Watch a served drive at work (`nandle serve --http`).
     Top(Top),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
-    Reproduce(super::reproduce::Reproduce),
+    Reproduce(Reproduce),
     /// List the devices that come with the program.
     Presets,
     /// List the policies that --scheme takes.
@@ -214,8 +216,19 @@ pub struct FlashAlloc {
     #[arg(long, value_name = "BYTES", requires = "files")]
     pub offset: Option<u64>,
     /// Ranges of the object: first logical block, and how many.
-    #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = super::serve::range)]
+    #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = range)]
     pub ranges: Vec<Range>,
+}
+
+/// A range of logical blocks, as `nandle flashalloc` takes it.
+fn range(text: &str) -> Result<Range, String> {
+    let parse = || {
+        let (lba, length) = text.split_once(':')?;
+        let sectors = length.parse().ok().filter(|&n: &u32| n > 0)?;
+        Some(Range { first: lba.parse().ok()?, sectors: sectors.into() })
+    };
+    parse()
+        .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
 }
 
 /// `nandle fsck`
@@ -246,11 +259,17 @@ pub struct Top {
     #[arg(long, value_name = "ADDR", default_value = "localhost")]
     pub at: nandle_serve::http::Address,
     /// Seconds between two looks.
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::stat::seconds)]
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
     /// End after so many looks.
     #[arg(short = 'n', long, value_name = "N")]
     pub count: Option<u64>,
+}
+
+/// A number of seconds, as `--interval` takes it.
+fn seconds(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|s: &f64| (0.1..=3600.0).contains(s));
+    parsed.ok_or_else(|| format!("{text:?}: expected 0.1 to 3600 seconds"))
 }
 
 /// How trace files are read.
@@ -464,6 +483,38 @@ pub struct Report {
 /// As many runs at a time as there are processors.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Which paper, how, and where the results go.
+#[derive(Debug, Group)]
+pub struct Reproduce {
+    /// The paper; without one, papers and their claims are listed.
+    #[arg(value_name = "PAPER")]
+    pub paper: Option<String>,
+    /// Only this claim.
+    #[arg(long, value_name = "ID", requires = "paper")]
+    pub claim: Option<String>,
+    /// Smaller devices and fewer requests: well under a minute.
+    #[arg(long)]
+    pub quick: bool,
+    /// Runs at a time; as many as there are processors if not given. Figures do not depend on it.
+    #[arg(short = 'j', long = "jobs", value_name = "N")]
+    pub threads: Option<usize>,
+    /// Folder of real traces, replayed beside the generated ones; NANDLE_TRACES if not given.
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Write reproduction.md, reproduction.json and report.html into this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write everything as JSON to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Show the runs behind the claims too.
+    #[arg(long)]
+    pub tables: bool,
+    /// Seed of devices and generated workloads.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 #[derive(Debug, Group)]

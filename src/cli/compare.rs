@@ -1,3 +1,5 @@
+//! `nandle compare`: several schemes on the same requests, side by side.
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,8 @@ use nandle_lab::run::Run;
 use nandle_lab::workload::Traces;
 use serde_json::json;
 
-use super::{Failure, args, say, stop_on_interrupt};
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 use crate::progress::Runs;
 use crate::table;
 

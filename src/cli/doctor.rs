@@ -1,3 +1,5 @@
+//! `nandle doctor`: whether this machine has what the program can use.
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +8,7 @@ use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
 
-use super::{Failure, say};
+use super::terminal::{Failure, say};
 
 /// Programs that work with this one, and what for.
 const COMPANIONS: [(&str, &str); 6] = [

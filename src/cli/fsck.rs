@@ -1,9 +1,12 @@
+//! `nandle fsck`: what is wrong with an image.
+
 use std::fmt::Write;
 
 use nandle_lab::units::{bytes, count, time};
 use nandle_serve::image::check::{Check, check};
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 
 /// `nandle fsck`
 pub fn fsck(args: &args::Fsck) -> Result<(), Failure> {

@@ -1,9 +1,12 @@
+//! What there is to choose from (presets, schemes, workloads), and whether a device file stands.
+
 use std::fmt::Write;
 
 use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};
 use nandle_trace::synthetic;
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 
 /// `nandle presets`
 pub fn presets() -> Result<(), Failure> {

@@ -1,3 +1,5 @@
+//! `nandle report`: reports of run directories made again, alone or together.
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -6,7 +8,8 @@ use nandle_lab::run::Loaded;
 use nandle_lab::{batch, logs};
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 
 /// Which runs of a directory its report is of, in which order.
 const ORDER: &str = "report.json";

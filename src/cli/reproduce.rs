@@ -1,5 +1,7 @@
+//! `nandle reproduce`: a paper's evaluation repeated, with its progress and its files.
+
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -7,45 +9,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nandle_lab::report::ledger::{Ledger, render};
 use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
 
-use super::{Failure, say, stop_on_interrupt};
-
-/// Which paper, how, and where the results go.
-#[derive(Debug, clap::Args)]
-pub struct Reproduce {
-    /// The paper; without one, papers and their claims are listed.
-    #[arg(value_name = "PAPER")]
-    pub paper: Option<String>,
-    /// Only this claim.
-    #[arg(long, value_name = "ID", requires = "paper")]
-    pub claim: Option<String>,
-    /// Smaller devices and fewer requests: well under a minute.
-    #[arg(long)]
-    pub quick: bool,
-    /// Runs at a time; as many as there are processors if not given. Figures do not depend on it.
-    #[arg(short = 'j', long = "jobs", value_name = "N")]
-    pub threads: Option<usize>,
-    /// Folder of real traces, replayed beside the generated ones; NANDLE_TRACES if not given.
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
-    /// Write reproduction.md, reproduction.json and report.html into this folder.
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Write everything as JSON to a file, or to standard output for `-`.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
-    /// Show the runs behind the claims too.
-    #[arg(long)]
-    pub tables: bool,
-    /// Seed of devices and generated workloads.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 
 /// How often a log is told what was done, where there is no terminal to draw on.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// `nandle reproduce`
-pub fn reproduce(args: Reproduce) -> Result<(), Failure> {
+pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
     let Some(name) = &args.paper else { return say(&papers()) };
     let paper = Paper::named(name)?;
     let options = Options {
@@ -80,7 +51,7 @@ pub fn reproduce(args: Reproduce) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(report: &Report, args: &Reproduce) -> Result<(), Failure> {
+fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
     let save = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))

@@ -1,9 +1,12 @@
+//! `nandle run`: one simulation, and what it shows in the end.
+
 use std::path::Path;
 
 use args::OutputFormat;
 use nandle_lab::run::{Outcome, Run};
 
-use super::{Failure, args, say, stop_on_interrupt};
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 use crate::progress::Bar;
 use crate::table;
 

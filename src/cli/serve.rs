@@ -1,3 +1,5 @@
+//! `nandle serve`: a drive and its transports, from start to end; `nandle flashalloc`, which talks to one.
+
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -11,7 +13,8 @@ use nandle_serve::live::{self, Monitor};
 use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
-use super::{Failure, args, say};
+use super::args;
+use super::terminal::{Failure, say};
 use crate::table;
 
 /// Schemes that are simulated beside the served one.
@@ -77,7 +80,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .nvme_tcp
         .iter()
         .map(|at| {
-            let model = nvme_tcp::subsystem::Model::new(&drive.config, device.shape(), &identity);
+            let model = nvme_tcp::model::Model::new(&drive.config, device.shape(), &identity);
             nvme_tcp::Server::start(*at, device.clone(), model)
         })
         .collect::<Result<Vec<_>, _>>()?;
@@ -170,17 +173,6 @@ fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
             .map_err(|e| Failure::Input(format!("--shadow: {e}")))
     };
     schemes.into_iter().map(amended).collect()
-}
-
-/// A range of logical blocks, as `nandle flashalloc` takes it.
-pub fn range(text: &str) -> Result<Range, String> {
-    let parse = || {
-        let (lba, length) = text.split_once(':')?;
-        let sectors = length.parse().ok().filter(|&n: &u32| n > 0)?;
-        Some(Range { first: lba.parse().ok()?, sectors: sectors.into() })
-    };
-    parse()
-        .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
 }
 
 /// `nandle flashalloc`

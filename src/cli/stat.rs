@@ -1,3 +1,5 @@
+//! `nandle stat` and `nandle top`: what a served drive says of itself.
+
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -6,18 +8,13 @@ use nandle_lab::units::{bytes, count, time};
 use nandle_serve::http;
 use serde_json::Value;
 
-use super::{Failure, args, say, stop_on_interrupt};
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 
 /// The keys of /live.json that are for drawing.
 const DRAWN: [&str; 1] = ["series"];
 /// How often a waiting `nandle top` looks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(50);
-
-/// A number of seconds, as `--interval` takes it.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|s: &f64| (0.1..=3600.0).contains(s));
-    parsed.ok_or_else(|| format!("{text:?}: expected 0.1 to 3600 seconds"))
-}
 
 fn ask(at: &http::Address) -> Result<Value, Failure> {
     let fail = |e: &dyn std::fmt::Display| {

@@ -1,9 +1,12 @@
+//! `nandle sweep` and `nandle gather`: a grid of runs, and one table of their results.
+
 use std::fmt::Write;
 
 use nandle_lab::batch::{self, How, State, work};
 use nandle_lab::sweep::{self, Grid};
 
-use super::{Failure, args, say, stop_on_interrupt};
+use super::args;
+use super::terminal::{Failure, say, stop_on_interrupt};
 use crate::progress::Runs;
 
 /// A report of more runs than this is only made when it is asked for: it has all of them in memory.

@@ -1,3 +1,5 @@
+//! `nandle trace`: traces described, converted, generated and fitted.
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -7,7 +9,7 @@ use nandle_trace::synthetic::{self, Published};
 use nandle_trace::{Format, Info, InfoOptions, Request, Source};
 
 use super::args::{Input, Trace};
-use super::{Failure, say};
+use super::terminal::{Failure, say};
 
 /// `nandle trace ...`
 pub fn trace(command: Trace) -> Result<(), Failure> {

@@ -1,3 +1,5 @@
+//! Why a run, or what was asked for, came to nothing.
+
 use std::path::{Path, PathBuf};
 
 /// Why a run cannot be had, or cannot be trusted.

@@ -8,7 +8,7 @@ use prefetch_index::prefetch_index;
 use crate::contents::Contents;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
-use crate::{Block, Cell, Change, Geometry, Oob, PageType, PageUse, Ppn, Shape};
+use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn, Shape};
 
 /// Whether a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,17 @@ pub enum BlockCondition {
     Undefined,
     /// Worn out or bad from the factory.
     Bad,
+}
+
+/// Something is different on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A page was programmed or torn, or sectors of it can no longer be read.
+    Page(Ppn),
+    /// A block was erased.
+    Erased(Block),
+    /// A block's condition changed; its pages are where they were.
+    Block(Block),
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +74,10 @@ pub struct Array {
     /// What has changed on flash, if someone wants to know.
     pub(crate) changes: Option<Vec<Change>>,
 }
+
+/// The flash without power: only what was programmed.
+#[derive(Clone, Debug)]
+pub struct Silicon(pub Array);
 
 impl Array {
     /// An erased array. `unit` bytes are kept for each sector: 0 for none, 8 for a stamp,
@@ -114,6 +129,13 @@ impl Array {
     pub fn unit(&self) -> usize {
         self.contents.unit()
     }
+    #[inline]
+    pub(crate) fn note_change(&mut self, change: Change) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+
     #[inline]
     pub(crate) fn index(&self, ppn: Ppn) -> usize {
         self.geometry.index(ppn)

@@ -4,18 +4,7 @@
 //! power cut. So a copy that follows the changes in their order is always a flash that a power cut
 //! could have left.
 
-use crate::{Array, Block, BlockCondition, Oob, Ppn};
-
-/// Something is different on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A page was programmed or torn, or sectors of it can no longer be read.
-    Page(Ppn),
-    /// A block was erased.
-    Erased(Block),
-    /// A block's condition changed; its pages are where they were.
-    Block(Block),
-}
+use crate::{Array, Block, BlockCondition, Change, Oob, Ppn};
 
 /// Pages that no flash could hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,13 +26,6 @@ impl Array {
     pub fn take_changes(&mut self, into: &mut Vec<Change>) {
         if let Some(changes) = &mut self.changes {
             into.append(changes);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn note_change(&mut self, change: Change) {
-        if let Some(changes) = &mut self.changes {
-            changes.push(change);
         }
     }
 

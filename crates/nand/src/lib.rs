@@ -23,17 +23,14 @@ mod shape;
 mod timers;
 mod timing;
 
-pub use array::{Array, BlockCondition};
+pub use array::{Array, BlockCondition, Change, Silicon};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
-pub use changes::{Change, NotFlash};
+pub use changes::NotFlash;
 pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
-pub use power::Silicon;
 pub use schedule::{Counters, Nand, NandConfig};
 pub use shape::Shape;
+pub use timers::Time;
 pub use timing::{Scheduler, Suspend, Timing, TimingError};
-
-/// Simulated time in nanoseconds since the device was powered on.
-pub type Time = u64;

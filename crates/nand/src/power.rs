@@ -2,11 +2,7 @@
 
 use crate::op::{Kind, NONE};
 use crate::schedule::{Nand, Phase};
-use crate::{Array, Block, BlockCondition, Change, PageUse, Ppn};
-
-/// The flash without power: only what was programmed.
-#[derive(Clone, Debug)]
-pub struct Silicon(pub Array);
+use crate::{Array, Block, BlockCondition, Change, PageUse, Ppn, Silicon};
 
 impl Nand {
     /// Cuts the power now. Operations that had not reached the array leave no trace; a running

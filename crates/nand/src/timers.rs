@@ -1,6 +1,7 @@
 //! Which of a fixed number of alarms goes off first.
 
-use crate::Time;
+/// Simulated time in nanoseconds since the device was powered on.
+pub type Time = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alarm {

@@ -10,8 +10,8 @@ use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
-use crate::live::Snapshot;
-use crate::{Driver, Report, outbox};
+use crate::live::snapshot::Snapshot;
+use crate::{Report, outbox};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,10 +176,17 @@ impl Clock {
 /// Where the drive is while its own thread has nothing to do: whoever has a request then carries it out
 /// at once, on its own thread, instead of waking the other.
 #[derive(Default)]
-pub(crate) struct Seat {
-    pub driver: Mutex<Option<Driver>>,
+pub(crate) struct Seat<T: ?Sized = dyn Carrier> {
     /// The drive's own thread.
     pub thread: OnceLock<Thread>,
+    pub driver: Mutex<T>,
+}
+
+/// Who carries requests out on the thread that brings them.
+pub(crate) trait Carrier: Send {
+    /// Carries `job` out, as far as that goes: whether the drive's own thread must be woken. Gives it back if
+    /// there is no drive here.
+    fn take_over(&mut self, job: Job) -> Result<bool, Job>;
 }
 
 impl Seat {
@@ -215,14 +222,14 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const QUEUE: usize = 1024;
 
 impl Device {
-    pub(crate) fn channel(shape: Shape, clock: Clock) -> (Self, Receiver<Message>, Arc<Seat>) {
+    /// A handle to the drive that will take `seat`, and where its messages arrive.
+    pub(crate) fn channel(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Receiver<Message>) {
         let (sender, receiver) = sync_channel(QUEUE);
-        let seat = Arc::<Seat>::default();
-        (Self { sender, seat: seat.clone(), shape, clock }, receiver, seat)
+        (Self { sender, seat, shape, clock }, receiver)
     }
 
     /// Puts a message into the queue; the message if the drive is gone.
-    fn send(&self, message: Message) -> Result<(), Message> {
+    pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
         self.sender.send(message).map_err(|failed| failed.0)?;
         self.seat.wake();
         Ok(())
@@ -244,19 +251,18 @@ impl Device {
 
     /// The same for a transport that sees to [`outbox::flush`] itself, so that answers leave together.
     pub(crate) fn submit_corked(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
-        let job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
+        let mut job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
         // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
-        if let Ok(mut seat) = self.seat.driver.try_lock()
-            && let Some(driver) = seat.as_mut()
-        {
+        if let Ok(mut seat) = self.seat.driver.try_lock() {
             // A bug of the model must end the server, not leave its own thread asleep.
             let panicked = WakeOnPanic(&self.seat);
-            let wake = driver.take_over(job);
+            let taken = seat.take_over(job);
             drop((seat, panicked));
-            if wake {
-                self.seat.wake();
+            match taken {
+                Ok(true) => return self.seat.wake(),
+                Ok(false) => return,
+                Err(back) => job = back,
             }
-            return;
         }
         if let Err(Message::Job(job)) = self.send(Message::Job(job)) {
             (job.reply)(Err(Fault::Gone));
@@ -326,38 +332,5 @@ impl Device {
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
         let _ = self.send(Message::Stop);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::{Options, Timing};
-    use crate::listen::Stream;
-    use crate::outbox::{Outbox, Pending};
-    use nandle_lab::config::Wanted;
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-
-    #[test]
-    fn whoever_carries_out_a_request_of_another_sends_its_answer() {
-        let drive = Wanted { device: "demo", ..Wanted::default() }.load().expect("a drive");
-        let options = Options { timing: Timing::Off, ..Options::default() };
-        let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
-        // The drive's own thread sleeps for good.
-        *device.seat.driver.lock().expect("nobody else is here") = Some(driver);
-        let (mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
-        let pending = Pending::new(&outbox, 0);
-        let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
-        let io = Io::read(0, 7);
-        device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
-        std::thread::scope(|scope| {
-            scope.spawn(|| device.submit(Io::flush(), |outcome| assert_eq!(outcome, Ok(vec![]))));
-        });
-        theirs.set_nonblocking(true).expect("set");
-        let mut answer = [9; 9];
-        assert_eq!(theirs.read(&mut answer).expect("an answer"), 8);
-        assert_eq!(answer, [1, 0, 0, 0, 0, 0, 0, 0, 9]);
     }
 }

@@ -21,11 +21,11 @@ use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_trace::{Format, Request, Writer};
 
-use crate::device::{Job, Message, Reply, Seat};
+use crate::device::{Carrier, Job, Message, Reply, Seat};
 use crate::gate::lock;
 use crate::image::Image;
 use crate::live::shadow::{self, Shadow};
-use crate::live::{Snapshot, Window};
+use crate::live::snapshot::{Snapshot, Window};
 use crate::outbox;
 use crate::plan::{self, Step, Then};
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
@@ -139,7 +139,7 @@ pub struct Driver {
     clock: Clock,
     timing: Timing,
     receiver: Receiver<Message>,
-    seat: Arc<Seat>,
+    seat: Arc<Seat<Option<Self>>>,
     /// Until when the drive's own thread sleeps, unless it is woken: [`Time::MAX`] = for good. None while it
     /// is awake.
     asleep_until: Option<Time>,
@@ -249,7 +249,8 @@ impl Driver {
             shadows.push(running);
         }
         let clock = Clock::started();
-        let (device, receiver, seat) = Device::channel(shape, clock);
+        let seat = Arc::<Seat<Option<Self>>>::default();
+        let (device, receiver) = Device::channel(seat.clone(), shape, clock);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
@@ -448,7 +449,7 @@ impl Driver {
 
     /// Carries a request out on the thread that has it, as far as that goes. Whether the drive's own thread
     /// must be woken.
-    pub(crate) fn take_over(&mut self, job: Job) -> bool {
+    fn take_over(&mut self, job: Job) -> bool {
         let result = self.carry_out(job);
         if let Err(error) = result {
             self.failed.get_or_insert(error);
@@ -783,5 +784,48 @@ impl Driver {
             self.instant(next)?;
         }
         Ok(())
+    }
+}
+
+impl Carrier for Option<Driver> {
+    fn take_over(&mut self, job: Job) -> Result<bool, Job> {
+        match self {
+            Some(driver) => Ok(driver.take_over(job)),
+            None => Err(job),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Outcome;
+    use crate::listen::Stream;
+    use crate::outbox::{Outbox, Pending};
+    use nandle_lab::config::Wanted;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn whoever_carries_out_a_request_of_another_sends_its_answer() {
+        let drive = Wanted { device: "demo", ..Wanted::default() }.load().expect("a drive");
+        let options = Options { timing: Timing::Off, ..Options::default() };
+        let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
+        // The drive's own thread sleeps for good.
+        let seat = driver.seat.clone();
+        *lock(&seat.driver) = Some(driver);
+        let (mine, mut theirs) = UnixStream::pair().expect("a pair");
+        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let pending = Pending::new(&outbox, 0);
+        let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
+        let io = Io::Read { offset: 0, bytes: 7 };
+        device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
+        std::thread::scope(|scope| {
+            scope.spawn(|| device.submit(Io::Flush, |outcome| assert_eq!(outcome, Ok(vec![]))));
+        });
+        theirs.set_nonblocking(true).expect("set");
+        let mut answer = [9; 9];
+        assert_eq!(theirs.read(&mut answer).expect("an answer"), 8);
+        assert_eq!(answer, [1, 0, 0, 0, 0, 0, 0, 0, 9]);
     }
 }

@@ -1,3 +1,5 @@
+//! What a trace consists of: sizes, shares, addresses, and what its writes do to flash pages.
+
 use crate::{Error, Op, Request, Source};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

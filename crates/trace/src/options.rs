@@ -1,3 +1,5 @@
+//! How a trace is to be read: its format, its times, which of its requests.
+
 use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,3 +1,5 @@
+//! A request, whatever it comes from; what yields requests; what goes wrong on the way.
+
 use std::path::PathBuf;
 
 use nandle_io::Op;

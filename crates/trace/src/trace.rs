@@ -1,3 +1,5 @@
+//! A trace being read: from the bytes of a file to requests in order.
+
 use crate::input::Input;
 use crate::options::{Format, Options, TimeUnit};
 use crate::order::Order;

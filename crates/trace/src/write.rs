@@ -1,3 +1,5 @@
+//! Requests written as a trace.
+
 use crate::formats::nandle::COLUMNS;
 use crate::formats::parquet::Table;
 use crate::options::Format;

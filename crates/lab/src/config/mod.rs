@@ -80,6 +80,16 @@ impl Wanted<'_> {
     }
 }
 
+impl Preset {
+    /// The device, checked.
+    ///
+    /// # Errors
+    /// Never: a test loads every preset.
+    pub fn load(&self) -> Result<Drive, Error> {
+        Wanted { device: self.name, ..Default::default() }.load()
+    }
+}
+
 /// Checks a configuration made by a program rather than read from a file.
 ///
 /// # Errors

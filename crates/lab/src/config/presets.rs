@@ -41,20 +41,3 @@ presets!(
 pub(super) fn find(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|p| p.name == name)
 }
-
-impl Preset {
-    /// The device, checked.
-    ///
-    /// # Errors
-    /// Never: a test loads every preset.
-    pub fn load(&self) -> Result<super::Drive, crate::Error> {
-        super::Wanted { device: self.name, ..Default::default() }.load()
-    }
-
-    /// Its size in a few words, for lists.
-    #[must_use]
-    pub fn size(&self) -> String {
-        let drive = self.load();
-        drive.map(|d| super::resolved::size_line(&d.config, d.layout.logical_bytes)).unwrap_or_default()
-    }
-}

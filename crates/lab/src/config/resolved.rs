@@ -1,6 +1,6 @@
-use nandle_ssd::DeviceConfig;
+//! A drive in words: its device file with nothing left out, its size.
 
-use super::Drive;
+use super::{Drive, Preset};
 use crate::units::bytes;
 
 /// The device file that says everything that was left to defaults, presets, schemes and overrides;
@@ -24,7 +24,14 @@ pub fn resolved(drive: &Drive) -> String {
     )
 }
 
-/// One line on the size of a device, for lists.
-pub(crate) fn size_line(config: &DeviceConfig, logical_bytes: u64) -> String {
-    format!("{} raw, {} logical", bytes(config.geometry.raw_bytes()), bytes(logical_bytes))
+impl Preset {
+    /// Its size in a few words, for lists.
+    #[must_use]
+    pub fn size(&self) -> String {
+        let size = |drive: Drive| {
+            let (raw, logical) = (drive.config.geometry.raw_bytes(), drive.layout.logical_bytes);
+            format!("{} raw, {} logical", bytes(raw), bytes(logical))
+        };
+        self.load().map(size).unwrap_or_default()
+    }
 }

@@ -1,3 +1,5 @@
+//! How long requests of one kind took.
+
 use hdrhistogram::Histogram;
 
 /// Significant digits of the histograms that percentiles are read from.

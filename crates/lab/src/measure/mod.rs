@@ -7,6 +7,7 @@
 mod io_log;
 mod latency;
 pub mod metrics;
+mod pages;
 mod rows;
 mod steady;
 mod summarise;
@@ -15,16 +16,14 @@ pub mod summary;
 pub(crate) use io_log::properties as parquet_properties;
 pub use io_log::{Io, IoLog};
 pub use latency::Latency;
-pub use rows::{Row, Rows};
+pub use rows::{KINDS, Row, Rows};
 pub use steady::{Steadiness, Steady};
 pub use summarise::{Context, per_stream, summarise, waf_parts};
 pub use summary::Summary;
 
-use nandle_ssd::nand::{Cause, Time};
+use nandle_ssd::nand::Time;
 use nandle_ssd::{Op, Ssd};
-
-/// Kinds of requests that are told apart: read, write, trim, flush.
-pub const KINDS: usize = 4;
+use pages::programs;
 
 /// Where completions are counted.
 #[derive(Debug)]
@@ -206,19 +205,4 @@ impl Meter {
         let page = u64::from(ssd.config().geometry.page_bytes);
         (self.written > 0).then(|| (programs(ssd) * page) as f64 / self.written as f64)
     }
-}
-
-/// Pages programmed since the counters were reset.
-pub(crate) fn programs(ssd: &Ssd) -> u64 {
-    ssd.counters().programs.iter().flatten().sum()
-}
-
-/// Pages programmed on behalf of one cause.
-pub(crate) fn programs_for(ssd: &Ssd, cause: Cause) -> u64 {
-    ssd.counters().programs[cause as usize].iter().sum()
-}
-
-/// Pages read on behalf of one cause.
-pub(crate) fn reads_for(ssd: &Ssd, cause: Cause) -> u64 {
-    ssd.counters().reads[cause as usize].iter().sum()
 }

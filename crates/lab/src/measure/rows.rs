@@ -8,7 +8,10 @@ use hdrhistogram::Histogram;
 use nandle_ssd::nand::{Cause, Time};
 use nandle_ssd::{Op, Ssd};
 
-use super::{KINDS, programs_for, reads_for};
+use super::pages::{programs_for, reads_for};
+
+/// Kinds of requests that are told apart: read, write, trim, flush.
+pub const KINDS: usize = 4;
 
 /// Rows kept.
 pub const MOST: usize = 256;

@@ -5,7 +5,7 @@
 
 use nandle_ssd::Ssd;
 
-use super::programs;
+use super::pages::programs;
 
 const MOST: usize = 512;
 const FIRST_STEP: u64 = 1 << 20;

@@ -6,8 +6,9 @@ use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
+use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter, programs_for, reads_for};
+use super::{Latency, Meter};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];

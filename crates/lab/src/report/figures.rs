@@ -1,6 +1,6 @@
 //! The figures of a run as tiles, those of several as a table and as bars against the first.
 
-use super::label;
+use super::groups::label;
 use super::page::{Csv, Page};
 use super::svg::{self, Bar, escape};
 use crate::measure::Summary;

@@ -5,13 +5,14 @@
 //! fetched.
 
 mod figures;
+mod groups;
 pub mod ledger;
 mod over_time;
 mod page;
 mod side_by_side;
 pub mod svg;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -19,6 +20,8 @@ use crate::measure::Summary;
 use crate::measure::metrics::ratio;
 use crate::run::Loaded;
 use crate::units::{count, time};
+pub use groups::grouped;
+use groups::label;
 use page::Page;
 pub use page::STYLE;
 use side_by_side::Shown;
@@ -111,63 +114,6 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
     page.finish()
 }
 
-/// Runs of one workload, device and seed, each in order; the first is what the others are compared with.
-#[must_use]
-pub fn grouped<'a>(runs: impl Iterator<Item = &'a Summary>) -> Vec<Vec<usize>> {
-    let mut keys: Vec<(&str, &str, u64)> = Vec::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (n, s) in runs.enumerate() {
-        let key = (s.workload.as_str(), s.device.as_str(), s.seed);
-        match keys.iter().position(|k| *k == key) {
-            Some(at) => groups[at].push(n),
-            None => {
-                keys.push(key);
-                groups.push(vec![n]);
-            }
-        }
-    }
-    groups
-}
-
-/// What tells a run from the others of its group: its scheme, then the settings in which runs of that
-/// scheme differ.
-fn label(run: &Loaded, all: &[Loaded]) -> String {
-    let key = |run: &Loaded| {
-        let s = &run.summary;
-        (s.scheme.clone(), s.workload.clone(), s.device.clone(), s.seed)
-    };
-    let own = key(run);
-    let same: Vec<BTreeMap<String, String>> =
-        all.iter().filter(|other| key(other) == own).map(|other| settings(&other.config)).collect();
-    let mine = settings(&run.config);
-    let differs = |name: &str| same.iter().any(|other| other.get(name) != mine.get(name));
-    let apart: Vec<String> = mine
-        .iter()
-        .filter(|(name, _)| differs(name))
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    std::iter::once(own.0).chain(apart).collect::<Vec<_>>().join(", ")
-}
-
-/// The settings of a device file, each by its full name.
-fn settings(config: &str) -> BTreeMap<String, String> {
-    fn into(before: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
-        for (key, value) in table {
-            let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
-            match value {
-                toml::Value::Table(inner) => into(&name, inner, out),
-                toml::Value::String(text) => _ = out.insert(name, text.clone()),
-                other => _ = out.insert(name, other.to_string()),
-            }
-        }
-    }
-    let mut out = BTreeMap::new();
-    if let Ok(table) = config.parse() {
-        into("", &table, &mut out);
-    }
-    out
-}
-
 /// A run in one line.
 #[must_use]
 pub fn verdict(s: &Summary) -> String {
@@ -180,14 +126,14 @@ pub fn verdict(s: &Summary) -> String {
         );
     };
     let p = &s.waf_parts;
-    let extra = [
+    let causes = [
         (p.padding, "padding: old sectors rewritten and room left unfilled"),
         (p.gc, "garbage collection"),
         (p.merge, "merges"),
         (p.map, "mapping table"),
         (p.meta, "metadata"),
     ];
-    let most = extra.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
+    let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
     let why = most.map_or_else(String::new, |(part, what)| format!(", of which {part:.2} is {what}"));
     let steady = if s.steady_state { "in steady state" } else { "not in steady state" };
     format!(

@@ -1,3 +1,5 @@
+//! A figure that a paper publishes beside ours, and whether it is met.
+
 use serde::{Deserialize, Serialize};
 
 /// When ours says what the paper says.

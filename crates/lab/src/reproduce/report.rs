@@ -1,3 +1,5 @@
+//! What became of the claims of a paper, as data and as text.
+
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};

@@ -226,7 +226,7 @@ mod tests {
         let mut t = Text::default();
         t.sample("x", &[("a", "b\"c\\d\ne")], 1.5);
         assert_eq!(t.0, "nandle_x{a=\"b\\\"c\\\\d\\ne\"} 1.5\n");
-        let mut histogram = super::super::histogram();
+        let mut histogram = super::super::snapshot::histogram();
         for ns in [5_000, 15_000, 15_000, 700_000, 20_000_000_000_u64] {
             histogram.record(ns).expect("it grows");
         }

@@ -8,6 +8,7 @@ mod blocks;
 mod history;
 mod metrics;
 pub mod shadow;
+pub(crate) mod snapshot;
 mod view;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::Summary;
-use nandle_lab::measure::{KINDS, Meter};
-use nandle_ssd::nand::{Counters, Time};
-use nandle_ssd::{Op, Ssd, Stats};
 use serde_json::Value;
 
 use crate::driver::Timing;
@@ -33,101 +30,8 @@ use view::Book;
 const EVERY: Duration = Duration::from_secs(1);
 /// The map of blocks is made while somebody has asked for the view within this time.
 const INTEREST: Duration = Duration::from_secs(5);
-/// Significant digits of latencies: 1%.
-const DIGITS: u8 = 2;
 /// A summary serves whoever asks within this time.
 const SUMMARY_LASTS: Duration = Duration::from_millis(500);
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new(DIGITS).expect("2 digits are allowed")
-}
-
-/// Latencies, and how late answers were, since the last snapshot.
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    /// By kind, in nanoseconds of the model.
-    pub latency: [Histogram<u64>; KINDS],
-    /// After the modelled time, in nanoseconds.
-    pub lateness: Histogram<u64>,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self { latency: std::array::from_fn(|_| histogram()), lateness: histogram() }
-    }
-}
-
-impl Window {
-    #[inline]
-    pub fn took(&mut self, op: Op, ns: u64) {
-        let _ = self.latency[op as usize].record(ns);
-    }
-
-    #[inline]
-    pub fn late(&mut self, ns: u64) {
-        let _ = self.lateness.record(ns);
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
-            mine.add(theirs).expect("both resize themselves");
-        }
-        self.lateness.add(&other.lateness).expect("both resize themselves");
-    }
-}
-
-/// What the driver hands over: counters since the start of the server, latencies since the last one.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    /// The drive's time, and the wall clock's.
-    now_ns: Time,
-    pub wall_ns: Time,
-    /// None the first time.
-    pub window: Option<Box<Window>>,
-    requests: [u64; KINDS],
-    bytes: [u64; KINDS],
-    sum_ns: [u128; KINDS],
-    max_ns: [u64; KINDS],
-    refused: u64,
-    written: u64,
-    stats: Stats,
-    counters: Counters,
-    outstanding: u32,
-    waiting: usize,
-    free_blocks: u64,
-    free_blocks_min: u32,
-    bad_blocks: u64,
-    instances: u32,
-    read_only: bool,
-}
-
-impl Snapshot {
-    pub fn of(ssd: &Ssd, meter: &Meter, waiting: usize) -> Self {
-        let (blocks, geometry) = (ssd.flash().blocks(), ssd.flash().geometry());
-        let free = (0..geometry.planes()).map(|plane| blocks.free(plane));
-        let good: u64 = (0..geometry.planes()).map(|plane| u64::from(blocks.good(plane))).sum();
-        Self {
-            now_ns: ssd.now(),
-            wall_ns: 0,
-            window: None,
-            requests: std::array::from_fn(|kind| meter.latency[kind].requests),
-            bytes: std::array::from_fn(|kind| meter.latency[kind].bytes),
-            sum_ns: std::array::from_fn(|kind| meter.latency[kind].sum_ns),
-            max_ns: std::array::from_fn(|kind| meter.latency[kind].max_ns),
-            refused: meter.refused,
-            written: meter.written,
-            stats: ssd.stats().clone(),
-            counters: ssd.counters().clone(),
-            outstanding: ssd.outstanding(),
-            waiting,
-            free_blocks: free.clone().map(u64::from).sum(),
-            free_blocks_min: free.min().unwrap_or(0),
-            bad_blocks: geometry.blocks().saturating_sub(good),
-            instances: ssd.flash().instances_live(),
-            read_only: ssd.is_read_only(),
-        }
-    }
-}
 
 /// Finished texts.
 #[derive(Debug, Default)]
@@ -136,6 +40,12 @@ pub struct View {
     pub live: String,
     /// For Prometheus: its text format, version 0.0.4.
     pub metrics: String,
+}
+
+impl View {
+    fn of(book: &Book, blocks: Option<Value>) -> Self {
+        Self { live: format!("{}\n", book.live(blocks)), metrics: metrics::text(book) }
+    }
 }
 
 struct Shared {
@@ -184,7 +94,7 @@ impl Monitor {
             wake: Condvar::new(),
         });
         // Until the driver runs there is nothing to see, but a page that says so.
-        *lock(&shared.view) = Arc::new(book.view(None));
+        *lock(&shared.view) = Arc::new(View::of(&book, None));
         let run = {
             let shared = shared.clone();
             move || watch(&shared, &mut book)
@@ -220,7 +130,7 @@ fn watch(shared: &Shared, book: &mut Book) {
         let asked = Duration::from_millis(shared.asked_ms.load(Ordering::Relaxed));
         let wanted = shared.began.elapsed().saturating_sub(asked) < INTEREST;
         let blocks = if wanted { blocks::map(&shared.device, book.geometry()) } else { None };
-        *lock(&shared.view) = Arc::new(book.view(blocks));
+        *lock(&shared.view) = Arc::new(View::of(book, blocks));
         // A machine that was asleep has no seconds to make up for.
         next = (next + EVERY).max(Instant::now());
         let mut closing = lock(&shared.closing);

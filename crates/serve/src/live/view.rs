@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::history::{History, Point, SHARES};
 use super::shadow::Shadow;
-use super::{Snapshot, View, Window, metrics};
+use super::snapshot::{Snapshot, Window};
 use crate::driver::Timing;
 
 /// Seconds that count as now.
@@ -100,11 +100,7 @@ impl Book {
         self.last = Some(snapshot);
     }
 
-    pub fn view(&self, blocks: Option<Value>) -> View {
-        View { live: format!("{}\n", self.live(blocks)), metrics: metrics::text(self) }
-    }
-
-    fn live(&self, blocks: Option<Value>) -> Value {
+    pub fn live(&self, blocks: Option<Value>) -> Value {
         let config = &self.drive.config;
         let geometry = &config.geometry;
         let layout = &self.drive.layout;

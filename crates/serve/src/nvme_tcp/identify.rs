@@ -1,21 +1,12 @@
 //! Identify's data structures, and the discovery log page.
 
-use std::net::SocketAddr;
-
-use super::session::MOST_VERIFIED;
-use super::subsystem::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, Model, ONE};
+use super::model::{
+    MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, MOST_VERIFIED, Model, ONE, Portal,
+    VERSION, WARM_KELVIN,
+};
 use super::wire::{DISCOVERY_NQN, IN_CAPSULE, MOST_DATA, SQE, Sqe, Status, put};
 
-/// Version of the Base Specification: 2.0.
-pub const VERSION: u32 = 0x0002_0000;
-/// Temperature in Kelvin of which a host is warned (70 degrees Celsius).
-pub const WARM_KELVIN: u16 = 343;
-/// FDP event: a write named a placement identifier that there is not.
-pub const EVENT_INVALID_PLACEMENT: u8 = 3;
 const PAGE: usize = 4096;
-
-/// Where a host reached the drive.
-pub type Portal = SocketAddr;
 
 /// The structure that Identify asks for (Base Specification, section 5.17).
 ///

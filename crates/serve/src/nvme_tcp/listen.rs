@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::Address;
 use super::logs::critical_warning;
+use super::model::Model;
 use super::session::{Action, Session, Ticket};
-use super::subsystem::{Culprit, Event, Model, Subsystem};
+use super::subsystem::{Culprit, Event, Subsystem};
 use super::wire::{Done, Encoder, Out, PORT, Status};
 use crate::gate::lock;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};

@@ -7,9 +7,9 @@ use nandle_ssd::blocks::State;
 use nandle_ssd::nand::BlockCondition;
 use nandle_ssd::{Op, Ssd};
 
-use super::subsystem::{Model, ONE};
+use super::model::{EVENT_INVALID_PLACEMENT, Model, ONE};
+use super::wire;
 use super::wire::{MOST_DATA, Sqe, Status, op, put};
-use super::{identify, wire};
 
 /// Log page identifiers.
 pub mod page {
@@ -188,7 +188,7 @@ impl Look {
             put(&mut whole, 0, &(invalid.len() as u32).to_le_bytes());
             for identifier in invalid {
                 let mut event = [0; 64];
-                event[0] = identify::EVENT_INVALID_PLACEMENT;
+                event[0] = EVENT_INVALID_PLACEMENT;
                 // The placement identifier and the namespace are valid.
                 event[1] = 0b11;
                 put(&mut event, 2, &identifier.to_le_bytes());

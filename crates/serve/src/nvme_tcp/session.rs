@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nandle_io::{Range, decode};
 
-use super::identify::Portal;
 use super::logs::{Look, placements};
+use super::model::{MOST_VERIFIED, Portal};
 use super::subsystem::{Answer, Culprit, Subsystem};
 use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
@@ -24,8 +24,6 @@ pub const MOST_WANTED: usize = MOST_DATA as usize + 256;
 pub const MOST_GRANTED: u64 = 16 << 20;
 /// Commands that wait for their data before a host is taken to be hostile.
 const MOST_WAITING: usize = 1024;
-/// The largest range of Verify.
-pub(super) const MOST_VERIFIED: u64 = 64 << 20;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]

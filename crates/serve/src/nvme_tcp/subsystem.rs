@@ -3,108 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use nandle_ssd::DeviceConfig;
-use nandle_ssd::streams::StreamsKind;
-
-use super::logs::Look;
+use super::logs::{Look, page as wire_log};
+use super::model::{
+    EVENT_INVALID_PLACEMENT, MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, MOST_QUEUES,
+    Model, ONE, Portal, VERSION, WARM_KELVIN,
+};
 use super::wire::{DISCOVERY_NQN, Done, Sqe, Status, feature, op, put, text, u16_at, u32_at};
 use super::{identify, wire};
-use crate::Shape;
 
-/// Controllers at a time.
-pub const MOST_CONTROLLERS: usize = 32;
-/// I/O queues of a controller.
-pub const MOST_QUEUES: u16 = 16;
-/// Entries of a queue.
-pub const MOST_ENTRIES: u16 = 128;
-/// Asynchronous event requests that a controller holds.
-pub const MOST_EVENT_REQUESTS: u32 = 4;
-/// Entries of the error log that are kept.
-pub const MOST_ERRORS: usize = 64;
 /// FDP events that are kept.
 const MOST_EVENTS: usize = 63;
-/// The endurance group, the namespace.
-pub(super) const ONE: u16 = 1;
-
-/// What the drive is, as far as structures tell.
-#[derive(Clone, Debug)]
-pub struct Model {
-    /// Sizes.
-    pub shape: Shape,
-    /// Model number.
-    pub name: String,
-    /// Universally unique identifier; also the namespace's NGUID.
-    pub uuid: [u8; 16],
-    /// Name of the subsystem.
-    pub nqn: String,
-    /// Reclaim-unit handles; 0 without FDP.
-    pub handles: u16,
-    /// Streams that a host may name; 0 without the directive.
-    pub streams: u16,
-    /// FlashAlloc is known.
-    pub flashalloc: bool,
-}
-
-impl Model {
-    /// Of a drive without streams, FDP or FlashAlloc; `identity` tells it from other drives and stays
-    /// the same from start to start.
-    #[must_use]
-    pub fn plain(shape: Shape, name: &str, identity: &str) -> Self {
-        let uuid = uuid(identity);
-        Self {
-            shape,
-            name: name.chars().filter(|c| (' '..='~').contains(c)).collect(),
-            nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{}", hyphened(&uuid)),
-            uuid,
-            handles: 0,
-            streams: 0,
-            flashalloc: false,
-        }
-    }
-
-    /// Of a drive with this configuration.
-    #[must_use]
-    pub fn new(config: &DeviceConfig, shape: Shape, identity: &str) -> Self {
-        let count = u16::try_from(config.streams.count).unwrap_or(u16::MAX);
-        let kind = config.scheme.streams;
-        Self {
-            handles: if kind == StreamsKind::Fdp { count } else { 0 },
-            // Stream 0 is what comes without a directive.
-            streams: if kind == StreamsKind::MultiStream { count - 1 } else { 0 },
-            flashalloc: kind == StreamsKind::FlashAlloc,
-            ..Self::plain(shape, &config.name, identity)
-        }
-    }
-
-    /// Logical blocks.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.shape.bytes / u64::from(self.shape.sector_bytes)
-    }
-}
-
-/// A UUID of version 8 (RFC 9562) from a text: FNV-1a of 128 bits.
-fn uuid(identity: &str) -> [u8; 16] {
-    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in identity.bytes() {
-        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-    }
-    let mut bytes = hash.to_be_bytes();
-    bytes[6] = bytes[6] & 0x0f | 0x80;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    bytes
-}
-
-fn hyphened(uuid: &[u8; 16]) -> String {
-    let mut out = String::new();
-    for (n, byte) in uuid.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&n) {
-            out.push('-');
-        }
-        out += &format!("{byte:02x}");
-    }
-    out
-}
 
 /// A host's association.
 #[derive(Clone, Debug)]
@@ -480,7 +388,7 @@ impl Subsystem {
                 // Queues are contiguous, 20 s to get ready, the NVM command set.
                 u64::from(MOST_ENTRIES - 1) | 1 << 16 | 40 << 24 | 1 << 37
             }
-            (0x08, false) => u64::from(identify::VERSION),
+            (0x08, false) => u64::from(VERSION),
             (0x14, false) => u64::from(controller.configuration),
             (0x1c, false) => u64::from(ready | if controller.shut { 2 << 2 } else { 0 }),
             _ => return Answer::status(Status::INVALID_FIELD),
@@ -489,7 +397,7 @@ impl Subsystem {
     }
 
     /// An admin command that is not a fabrics command. `local` is where the host reached the drive.
-    pub fn admin(&mut self, id: u16, sqe: &Sqe, data: &[u8], local: &identify::Portal) -> Answer {
+    pub fn admin(&mut self, id: u16, sqe: &Sqe, data: &[u8], local: &Portal) -> Answer {
         let model = self.model.clone();
         let Some(controller) = self.controllers.get_mut(&id) else {
             return Answer::status(Status::SEQUENCE);
@@ -577,7 +485,7 @@ impl Subsystem {
         if sqe.cdw(11) & 0xffff >= u32::from(self.model.handles) || data.len() < kinds {
             return Answer::status(Status::INVALID_FIELD);
         }
-        if data[..kinds].iter().any(|&kind| kind != identify::EVENT_INVALID_PLACEMENT) {
+        if data[..kinds].iter().any(|&kind| kind != EVENT_INVALID_PLACEMENT) {
             return Answer::status(Status::INVALID_FIELD);
         }
         if kinds > 0 {
@@ -586,8 +494,6 @@ impl Subsystem {
         Answer::result(0)
     }
 }
-
-use super::logs::page as wire_log;
 
 fn set_feature(controller: &mut Controller, model: &Model, sqe: &Sqe, data: &[u8]) -> Answer {
     let (which, value) = (sqe.0[40], sqe.cdw(11));
@@ -646,12 +552,12 @@ fn get_feature(
         feature::HOST_ID => Ok((0, controller.host_id.to_vec())),
         // No burst limit; warning at 70 degrees Celsius, in Kelvin.
         feature::ARBITRATION => none(7),
-        feature::TEMPERATURE => none(identify::WARM_KELVIN.into()),
+        feature::TEMPERATURE => none(WARM_KELVIN.into()),
         feature::POWER | feature::ERROR_RECOVERY | feature::ATOMICITY => none(0),
         feature::FDP if sqe.cdw(11) & 0xffff != u32::from(ONE) => Err(Status::INVALID_FIELD),
         feature::FDP => none(u32::from(model.handles > 0)),
         feature::FDP_EVENTS if sqe.cdw(11) & 0xffff < u32::from(model.handles) => {
-            let event = vec![identify::EVENT_INVALID_PLACEMENT, u8::from(placement_events)];
+            let event = vec![EVENT_INVALID_PLACEMENT, u8::from(placement_events)];
             let wanted = sqe.cdw(11) >> 16 & 0xff;
             Ok((1, if wanted > 0 { event } else { vec![] }))
         }

@@ -3,6 +3,9 @@
 use super::values::{Amount, Sizes, amount, number, percentage, real, split, time_ns, triple};
 use crate::synthetic::nearest;
 
+/// Processes that one file may ask for, as fio's own limit.
+pub const MAX_JOBS: u64 = 4096;
+
 /// Options that change nothing here: how the host computes, reports or addresses its files.
 pub const IGNORED: &[&str] = &[
     "allow_mounted_write",
@@ -235,7 +238,7 @@ impl Job {
             "bsrange" | "blocksize_range" => self.set_sizes(key, text, |t| range(t, base))?,
             "bssplit" => self.set_sizes(key, text, |t| Ok(Sizes::Split(split(t, |s| block(s, base))?)))?,
             "iodepth" => self.iodepth = whole(1, 65_536)? as u32,
-            "numjobs" => self.numjobs = whole(1, super::MAX_JOBS)?,
+            "numjobs" => self.numjobs = whole(1, MAX_JOBS)?,
             "size" => self.size = Some(amount(text, base).map_err(named)?),
             "offset" => self.offset = amount(text, base).map_err(named)?,
             "offset_increment" => self.offset_increment = amount(text, base).map_err(named)?,

@@ -28,13 +28,10 @@ mod values;
 use crate::synthetic::{Phase, Replay, Target, Workload};
 use crate::{Error, Source};
 use generate::{Depth, Process, Timed};
-use job::Job;
+use job::{Job, MAX_JOBS};
 use std::path::Path;
 
 pub use job::IGNORED;
-
-/// Processes that one file may ask for, as fio's own limit.
-const MAX_JOBS: u64 = 4096;
 
 /// A parsed file: jobs in order, and the options that were ignored.
 struct File {

@@ -10,7 +10,7 @@
 //! A thread does one request at a time, so a personality is a closed loop as deep as its threads;
 //! the threads take turns.
 
-use super::{Entry, Phase, Replay, Target, Workload, bytes};
+use super::{Entry, Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
 use nandle_random::{Gamma, Stream};
 use std::collections::{BTreeMap, VecDeque};
@@ -415,6 +415,19 @@ impl Source for Fill {
         }
         Ok(())
     }
+}
+
+/// A byte count such as `4k`, `1m` or `512` (powers of 1024).
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! What the papers print about their traces, to stand beside what the twins measure.
 
-use super::{across, papa, waflash};
-
 /// A paper's row for one trace. `None` = the paper does not say.
 ///
 /// Shares are of 1. "Partial" shares count page transactions (a request cut at page borders), as
@@ -59,9 +57,4 @@ impl Published {
             assumed: &[],
         }
     }
-}
-
-/// The paper's row for the trace that the named workload is a twin of.
-pub fn published(name: &str) -> Option<Published> {
-    papa::published(name).or_else(|| across::published(name)).or_else(|| waflash::published(name))
 }

@@ -2,7 +2,7 @@
 
 use super::measure::{Stats, drain, target};
 use super::*;
-use crate::Op;
+use crate::{Op, Request, Source};
 
 /// Names to try: those that need an argument get one.
 fn names() -> impl Iterator<Item = String> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::nvme_tcp::subsystem::Model;
+use crate::nvme_tcp::model::Model;
 use crate::nvme_tcp::wire::{Encoder, build, put};
 use crate::{Shape, plan};
 

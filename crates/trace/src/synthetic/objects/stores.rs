@@ -7,8 +7,8 @@ use nandle_random::Stream;
 
 use super::mysql::{self, MySql};
 use super::rocksdb::{self, RocksDb};
+use super::scale::{CHUNK, MIB, scaled};
 use super::volume::{Ext4, F2fs, Io, LARGEST, Volume};
-use super::{CHUNK, MIB, scaled, workload};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source, Turn};
 
@@ -167,7 +167,7 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     if instances > 0 {
         notes.push(format!("SSTables of up to {} MiB", table / MIB));
     }
-    Ok(workload(phases, notes))
+    Ok(Workload { name: String::new(), phases, notes })
 }
 
 /// Requests that are known beforehand.

@@ -131,7 +131,7 @@ fn half_of_mysql_is_doublewrite() {
 }
 
 fn scaled_database() -> u64 {
-    super::scaled(8 << 30, 1 << 20, &target(1024)).div_ceil(16_384) * 16_384
+    super::scale::scaled(8 << 30, 1 << 20, &target(1024)).div_ceil(16_384) * 16_384
 }
 
 #[test]
