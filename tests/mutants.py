@@ -85,8 +85,6 @@ MUTANTS = {
          ".take_while(|&slot| buffer.entry(slot).request == request)", ".take(1)", GOLDEN),
         ("MCA: a partial page is put off although no chip is busy",
          "!buffer.is_full(tail) && waits(buffer.entry(tail))", "!buffer.is_full(tail)", GOLDEN),
-        ("MCA: a full page is put off", "!buffer.is_full(tail) && waits(buffer.entry(tail))",
-         "waits(buffer.entry(tail))", GOLDEN),
         ("MCA: who was put off stays at the tail", "buffer.swap_oldest();", "", GOLDEN),
         ("PC-LRU: nobody's turn ever comes", "settings.passes > 0 && entry.passed >= settings.passes",
          "settings.passes > 0 && entry.passed > settings.passes", UNITS + " pc_lru"),
