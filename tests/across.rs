@@ -147,6 +147,31 @@ fn mrsm_writes_sub_pages_without_reading() {
 }
 
 #[test]
+fn a_region_goes_by_sub_page_and_back() {
+    let mut config = paper(MappingKind::Mrsm);
+    config.scheme.mrsm.region_pages = 8;
+    config.scheme.mrsm.switch_after = 3;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    let write = |ssd: &mut Ssd, lsn: u64, sectors: u64| _ = one(ssd, Op::Write, lsn, sectors);
+    let split = |ssd: &Ssd| (ssd.stats().mrsm.split_regions, ssd.stats().mrsm.joined_regions);
+    // Partial writes to pages without other data are no updates; the third update splits the region.
+    (1..8).for_each(|page| write(&mut ssd, 16 * page, 4));
+    write(&mut ssd, 0, 16);
+    (0..2).for_each(|_| write(&mut ssd, 0, 4));
+    assert_eq!(split(&ssd), (0, 0));
+    write(&mut ssd, 0, 4);
+    assert_eq!(split(&ssd), (1, 0));
+    // As many full pages as the region has, without a partial one between them, bring it back.
+    (0..7).for_each(|page| write(&mut ssd, 16 * page, 16));
+    write(&mut ssd, 16 * 7, 4);
+    (0..7).for_each(|page| write(&mut ssd, 16 * page, 16));
+    assert_eq!(split(&ssd), (1, 0));
+    write(&mut ssd, 16 * 7, 16);
+    assert_eq!(split(&ssd), (1, 1));
+    ssd.check();
+}
+
+#[test]
 fn runs_form_in_the_buffer() {
     let mut config = paper(MappingKind::Across);
     config.buffer.bytes = 64 << 10;

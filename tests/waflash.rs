@@ -324,6 +324,23 @@ fn small_partial_pages_share_a_page() {
 }
 
 #[test]
+fn pages_of_different_regions_share_none() {
+    let mut config = single();
+    config.buffer.bytes = 8 * 512;
+    config.scheme.buffer = BufferKind::Fifo;
+    config.scheme.compaction = true;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    // A request over a page border leaves as a whole: its two pages are of one region of 64 pages, or not.
+    for (page, programmed) in [(60, 1), (63, 2), (64, 1)] {
+        let before = programs(&ssd);
+        one(&mut ssd, Op::Write, page * 8 + 7, 2);
+        one(&mut ssd, Op::Flush, 0, 0);
+        assert_eq!(programs(&ssd) - before, programmed, "page {page}");
+    }
+    ssd.check();
+}
+
+#[test]
 fn pc_lru_lets_a_full_page_go_while_the_chip_is_busy() {
     // Two dies on channels of their own: even pages on one, odd pages on the other.
     let mut config = single();
