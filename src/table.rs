@@ -259,12 +259,12 @@ fn rest(t: &mut String, s: &Summary) {
         );
     }
     if s.integrity.checked_sectors > 0 {
-        let verdict = if s.integrity.mismatches == 0 {
-            "all right".into()
-        } else {
-            format!("{} WRONG", s.integrity.mismatches)
+        let i = &s.integrity;
+        let verdict = match i.mismatches + i.wrong_completions {
+            0 => "all right".into(),
+            _ => format!("{} WRONG, and {} completions", i.mismatches, i.wrong_completions),
         };
-        let _ = writeln!(t, "verified  {} sectors, {verdict}", count(s.integrity.checked_sectors));
+        let _ = writeln!(t, "verified  {} sectors, {verdict}", count(i.checked_sectors));
     }
     let tr = &s.trace;
     let mut handled = Vec::new();

@@ -77,7 +77,7 @@ fn run(config: &DeviceConfig, says: Option<Says>) -> (u64, u64) {
         ssd.consult(Arc::clone(voice) as Arc<dyn Advisor>);
     }
     let sectors = ssd.layout().logical_sectors;
-    let (mut oracle, mut draw, mut done) = (Oracle::new(sectors), Stream::new(3, "advisor"), vec![]);
+    let (mut oracle, mut draw, mut done) = (Oracle::of(&ssd), Stream::new(3, "advisor"), vec![]);
     for id in 0..8_000 {
         while !ssd.accepts() {
             let next = ssd.next_event().expect("something is under way");
@@ -103,8 +103,9 @@ fn run(config: &DeviceConfig, says: Option<Says>) -> (u64, u64) {
         done.drain(..).for_each(|c| oracle.completed(&c));
     }
     ssd.check();
-    assert_eq!(oracle.mismatches, 0, "{:?}", oracle.first);
-    assert!(oracle.checked > 0);
+    oracle.at_rest();
+    assert_eq!(oracle.verdict(), Ok(()));
+    assert!(oracle.checked() > 0);
     (ssd.digest(), voice.map_or(0, |voice| voice.asked.load(Ordering::Relaxed)))
 }
 

@@ -31,7 +31,7 @@ streams.flashalloc_calls streams.instances_live streams.fa_pages streams.block_e
 gc.invocations gc.moved_pages gc.foreground_ns gc.victim_valid_histogram
 wear.erase_min wear.erase_max wear.erase_mean wear.erase_stddev wear.bad_blocks
 recovery.cuts recovery.reads recovery.time_ns
-integrity.checked_sectors integrity.mismatches";
+integrity.checked_sectors integrity.expected_sectors integrity.mismatches integrity.wrong_completions";
 
 fn nandle(args: &[&str], dir: &Path) -> Output {
     Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
@@ -150,6 +150,45 @@ fn the_summary_has_every_key_and_its_parts_add_up() {
         assert!(number(&s, "op_effective_ratio") < number(&s, "op_ratio"));
         if args.contains(&"--verify") {
             assert!(number(&s, "integrity.checked_sectors") > 30_000.0);
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_read_back_and_no_figure_knows() {
+    let dir = temp();
+    let mut draw = nandle_random::Stream::new(1, "writes");
+    let mut text = String::from("time_ns,op,offset,bytes\n");
+    let mut written = std::collections::BTreeSet::new();
+    for n in 0..3_000 {
+        let (first, sectors) = (draw.below(4_000), 1 + draw.below(40));
+        text += &format!("{},write,{},{}\n", n * 50_000, first * 512, sectors * 512);
+        written.extend(first..first + sectors);
+    }
+    std::fs::write(dir.path().join("writes.csv"), text).expect("writable");
+    // The greatest request that a trace may have, more than the drive has.
+    std::fs::write(dir.path().join("huge.csv"), "time_ns,op,offset,bytes\n0,write,0,4294967296\n")
+        .expect("writable");
+    for (trace, expected) in [("writes.csv", Some(written.len() as f64)), ("huge.csv", None)] {
+        let size = ["--device", "gc20", "--set", "geometry.blocks_per_plane=64", "--workload", trace];
+        for sets in [["--set", "buffer.bytes=0"], ["--set", "buffer.bytes=1MiB"]] {
+            let args = [&size[..], &sets].concat();
+            let plain = run_json(&args, dir.path());
+            let verified = run_json(&[&args[..], &["--verify"]].concat(), dir.path());
+            let sectors = number(&verified, "device_bytes.logical") / 512.0;
+            assert!(sectors * 512.0 < 4294967296.0);
+            let checked = number(&verified, "integrity.checked_sectors");
+            assert_eq!(checked, expected.unwrap_or(sectors), "{args:?}");
+            assert_eq!(checked, number(&verified, "integrity.expected_sectors"), "{args:?}");
+            let figures = |mut summary: Value| {
+                let keys = summary.as_object_mut().expect("an object");
+                // What differs between two runs of the same.
+                for key in ["integrity", "cpu_s", "requests_per_cpu_s", "peak_rss_bytes"] {
+                    keys.remove(key);
+                }
+                summary
+            };
+            assert_eq!(figures(plain), figures(verified), "{args:?}");
         }
     }
 }

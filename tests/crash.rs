@@ -50,10 +50,7 @@ struct Tally {
 impl Bench {
     fn new(config: &DeviceConfig, name: &str) -> Self {
         let ssd = Ssd::new(config, UNIT, 7).expect("a valid device");
-        let mut oracle = Oracle::new(ssd.layout().logical_sectors);
-        if config.recovery.plp {
-            oracle.protect();
-        }
+        let oracle = Oracle::of(&ssd);
         Self { ssd, oracle, draw: Stream::new(7, name), id: 0, done: vec![] }
     }
 
@@ -95,12 +92,16 @@ impl Bench {
         self.ssd.submit(now, &command);
     }
 
-    /// The next event; a request first if few are under way.
+    /// The next event; requests first if few are under way.
     fn step(&mut self) {
         let depth = 1 + self.draw.below(6) as u32;
         while self.ssd.outstanding() < depth {
             self.request();
         }
+        self.event();
+    }
+
+    fn event(&mut self) {
         let next = self.ssd.next_event().expect("the device is stuck");
         self.ssd.advance(next, &mut self.done);
         let oracle = &mut self.oracle;
@@ -120,7 +121,7 @@ impl Bench {
         self.ssd.check();
         let (contents, gone) = self.ssd.contents(0, self.ssd.layout().logical_sectors);
         self.oracle.power_cut(&contents, &gone);
-        assert_eq!(self.oracle.mismatches, 0, "{:?}", self.oracle.first);
+        assert_eq!(self.oracle.verdict(), Ok(()));
         tally.cuts += 1;
         tally.from_checkpoint += u64::from(report.from_checkpoint);
     }
@@ -251,8 +252,12 @@ fn enumerate(name: &str, config: &DeviceConfig, nightly: bool) -> Tally {
             }
         }
     }
+    while bench.ssd.outstanding() > 0 {
+        bench.event();
+    }
+    bench.oracle.at_rest();
+    assert_eq!(bench.oracle.verdict(), Ok(()), "{name}");
     let stats = bench.ssd.stats();
-    assert_eq!(bench.oracle.mismatches, 0, "{name}: {:?}", bench.oracle.first);
     tally.collections = stats.gc_invocations;
     tally.merges = stats.multi_version.merges_gc + stats.multi_version.merges_pressure;
     tally.rollbacks = stats.across.rollbacks;

@@ -14,7 +14,7 @@ use nandle_ssd::mapping::multi_version::{MultiVersionConfig, PointerKind};
 use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::victim::VictimKind;
-use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
+use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 use proptest::prelude::*;
 
 #[allow(dead_code)]
@@ -157,7 +157,7 @@ fn drain(done: &mut Vec<Completion>, oracle: &mut Oracle) {
 fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut ssd = Ssd::new(config, UNIT, 1).expect("a valid device");
     let sectors = ssd.layout().logical_sectors;
-    let mut oracle = Oracle::new(sectors);
+    let mut oracle = Oracle::of(&ssd);
     let mut done = vec![];
     let most = u64::from(config.geometry.sectors_per_page()) * 4;
     for (id, step) in steps.iter().enumerate() {
@@ -205,7 +205,9 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
     ssd.check();
     let all = read_all(&mut ssd);
     prop_assert_eq!(all.len() as u64, sectors * UNIT as u64);
-    prop_assert!(oracle.mismatches == 0, "{:?}", oracle.first);
+    oracle.at_rest();
+    let verdict = oracle.verdict();
+    prop_assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
     COLLECTED.fetch_add(u64::from(ssd.stats().gc_invocations > 0), Ordering::Relaxed);
     Ok(())
 }
@@ -223,7 +225,9 @@ fn read_all(ssd: &mut Ssd) -> Vec<u8> {
         let next = ssd.next_event().expect("a read is under way");
         ssd.advance(next, &mut done);
     }
-    done.into_iter().find(|c| c.id == u64::MAX).map(|c| c.data).unwrap_or_default()
+    let read = done.into_iter().find(|c| c.id == u64::MAX).expect("just seen");
+    assert_eq!(read.status, Status::Ok);
+    read.data
 }
 
 #[test]

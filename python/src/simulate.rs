@@ -108,12 +108,8 @@ pub fn simulate(
         return Err(e);
     }
     let outcome = done?.map_err(input)?;
-    let integrity = &outcome.summary.integrity;
-    if integrity.mismatches > 0 {
-        return Err(PyRuntimeError::new_err(format!(
-            "integrity: {} of {} sectors read back wrong (this is a bug of the simulator)",
-            integrity.mismatches, integrity.checked_sectors
-        )));
+    if let Some(failure) = outcome.summary.integrity.failure() {
+        return Err(PyRuntimeError::new_err(failure));
     }
     let summary =
         serde_json::to_string(&outcome.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;

@@ -331,7 +331,7 @@ pub struct Issue {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Compare every read with the last write; slower.
+    /// Judge every completion, and read back at the end, outside of all figures, what was written; slower.
     #[arg(long)]
     pub verify: bool,
     /// Cut the power in the measured part, at times or at random instants (12ms,random:100); the drive

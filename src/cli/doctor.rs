@@ -88,11 +88,11 @@ fn simulate() -> Result<String, String> {
     let stop = AtomicBool::new(false);
     let once = || run.clone().go(&stop, &mut |_| {}).map_err(|e| e.to_string());
     let (first, second) = (once()?.summary, once()?.summary);
-    if first.integrity.mismatches > 0 || first.integrity.checked_sectors == 0 {
-        return Err(format!(
-            "{} of {} sectors read back wrong",
-            first.integrity.mismatches, first.integrity.checked_sectors
-        ));
+    if let Some(failure) = first.integrity.failure() {
+        return Err(failure);
+    }
+    if first.integrity.checked_sectors == 0 {
+        return Err("no sector was verified".into());
     }
     if first.digest != second.digest {
         return Err(format!("the same run ended differently: {} and {}", first.digest, second.digest));

@@ -68,18 +68,8 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
 }
 
 fn verdict(outcome: &Outcome) -> Result<(), Failure> {
-    let integrity = &outcome.summary.integrity;
-    if integrity.mismatches > 0 {
-        let mut what = format!(
-            "integrity: {} of {} sectors read back wrong (this is a bug of the simulator)",
-            integrity.mismatches, integrity.checked_sectors
-        );
-        for m in &outcome.mismatches {
-            what += &format!(
-                "\n  sector {}: write {} found, writes {} to {} allowed",
-                m.lsn, m.found, m.allowed.0, m.allowed.1
-            );
-        }
+    if let Some(mut what) = outcome.summary.integrity.failure() {
+        outcome.complaints.iter().for_each(|complaint| what += &format!("\n  {complaint}"));
         return Err(Failure::Ran(what));
     }
     if !outcome.summary.complete {

@@ -4,7 +4,7 @@ use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
 use nandle_ssd::nand::Silicon;
 use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
+use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
 /// Random traffic of `requests` requests against `ssd`; every read is checked.
 pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: u64, first_id: u64) {
@@ -69,6 +69,7 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
         ssd.advance(next, &mut done);
         done.drain(..).for_each(|c| oracle.completed(&c));
     }
+    oracle.at_rest();
     ssd.check();
 }
 
@@ -84,7 +85,7 @@ fn draw_object(streams: StreamsKind, draw: &mut Stream) -> Option<Op> {
 /// A new device under `requests` requests of such traffic.
 pub fn run(config: &DeviceConfig, seed: u64, requests: u64) -> (Ssd, Oracle) {
     let mut ssd = Ssd::new(config, UNIT, seed).expect("a valid device");
-    let mut oracle = Oracle::new(ssd.layout().logical_sectors);
+    let mut oracle = Oracle::of(&ssd);
     torture(&mut ssd, &mut oracle, &mut Stream::new(seed, "torture"), requests, 0);
     (ssd, oracle)
 }
@@ -93,7 +94,7 @@ pub fn run(config: &DeviceConfig, seed: u64, requests: u64) -> (Ssd, Oracle) {
 pub fn cut_power(name: &str, config: &DeviceConfig, seed: u64, cuts: u64) {
     let mut draw = Stream::new(seed, name);
     let mut ssd = Ssd::new(config, UNIT, seed).expect("a valid device");
-    let mut oracle = Oracle::new(ssd.layout().logical_sectors);
+    let mut oracle = Oracle::of(&ssd);
     for cut in 0..cuts {
         torture(&mut ssd, &mut oracle, &mut draw, 150, cut * 1_000_000);
         // Some more traffic, cut in the middle of whatever is under way.
@@ -124,9 +125,9 @@ pub fn cut_power(name: &str, config: &DeviceConfig, seed: u64, cuts: u64) {
         }
         ssd = power_on(config, ssd.cut_power(), seed);
         ssd.check();
-        let contents = read_all(&mut ssd);
-        oracle.power_cut(&contents, &[]);
-        assert_eq!(oracle.mismatches, 0, "{name}, cut {cut}: {:?}", oracle.first);
+        let (contents, gone) = read_all(&mut ssd);
+        oracle.power_cut(&contents, &gone);
+        assert_eq!(oracle.verdict(), Ok(()), "{name}, cut {cut}");
     }
 }
 
@@ -141,8 +142,8 @@ pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Ssd {
     ssd
 }
 
-/// Everything the device holds.
-pub fn read_all(ssd: &mut Ssd) -> Vec<u8> {
+/// Everything the device holds, and what it does not return (first sector, sectors).
+pub fn read_all(ssd: &mut Ssd) -> (Vec<u8>, Vec<(u64, u64)>) {
     let mut done = vec![];
     let sectors = ssd.layout().logical_sectors;
     let command = Command { id: u64::MAX, op: Op::Read, lsn: 0, sectors, fua: false, stream: 0, data: &[] };
@@ -152,5 +153,8 @@ pub fn read_all(ssd: &mut Ssd) -> Vec<u8> {
         let next = ssd.next_event().expect("a read is under way");
         ssd.advance(next, &mut done);
     }
-    std::mem::take(&mut done[0].data)
+    let read = done.swap_remove(0);
+    let lost = if read.unreadable.is_empty() { Status::Ok } else { Status::MediaError };
+    assert_eq!((read.id, read.status), (u64::MAX, lost));
+    (read.data, read.unreadable)
 }

@@ -240,14 +240,11 @@ fn one(
     let run = job.run.clone();
     let done = catch_unwind(AssertUnwindSafe(|| run.go_with(Some(traces), stop, &mut progress)));
     let error = match done {
-        Ok(Ok(outcome)) if outcome.summary.integrity.mismatches > 0 => {
-            format!(
-                "integrity: {} sectors read back wrong (this is a bug of the simulator)",
-                outcome.summary.integrity.mismatches
-            )
-        }
-        Ok(Ok(outcome)) if outcome.summary.complete => return Ok(State::Done(Box::new(outcome.summary))),
-        Ok(Ok(_)) => return Ok(State::Left),
+        Ok(Ok(outcome)) => match outcome.summary.integrity.failure() {
+            Some(failure) => failure,
+            None if outcome.summary.complete => return Ok(State::Done(Box::new(outcome.summary))),
+            None => return Ok(State::Left),
+        },
         Ok(Err(e)) => e.to_string(),
         Err(panic) => {
             let what = panic.downcast_ref::<String>().map(String::as_str);
@@ -277,7 +274,7 @@ pub fn finished(dir: &Path) -> Option<Summary> {
     let summary: Summary = serde_json::from_str(&text("summary.json")?).ok()?;
     let whole = manifest.get("complete") == Some(&json!(true))
         && manifest.get("digest") == Some(&json!(summary.digest));
-    (whole && summary.complete && summary.integrity.mismatches == 0).then_some(summary)
+    (whole && summary.complete && summary.integrity.failure().is_none()).then_some(summary)
 }
 
 /// The error of the failed run in `dir`, if it is one.

@@ -49,14 +49,9 @@ pub enum Error {
     /// It was stopped from outside.
     #[error("interrupted")]
     Interrupted,
-    /// Reads returned something else than the last write.
-    #[error("integrity: {mismatches} of {checked} sectors read back wrong (this is a bug of the simulator)")]
-    Wrong {
-        /// Sectors that were wrong.
-        mismatches: u64,
-        /// Sectors compared.
-        checked: u64,
-    },
+    /// The drive answered what no correct drive answers.
+    #[error("{0}")]
+    Wrong(String),
 }
 
 impl Error {

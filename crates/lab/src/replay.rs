@@ -46,6 +46,9 @@ const PATIENCE: u64 = 1 << 28;
 /// far the pages of a list.
 const LOOK_AHEAD: usize = 4;
 
+/// Sectors that are read back at a time, at most.
+const READ_BACK: u64 = 256;
+
 /// Requests of several users between two reports.
 const REPORT: u64 = 1024;
 
@@ -103,7 +106,7 @@ pub struct Replayer<'a> {
     pub ssd: Ssd,
     /// What is counted.
     pub meter: Meter,
-    /// Judges every read, if wanted; the device must then keep [`crate::oracle::UNIT`] bytes a sector.
+    /// Judges every completion, if wanted: see [`Replayer::verify`].
     pub oracle: Option<Oracle>,
     /// Every request, if wanted.
     pub io: Option<IoLog>,
@@ -168,6 +171,12 @@ impl<'a> Replayer<'a> {
         }
     }
 
+    /// From now on every completion is judged. The device must be new, and keep [`crate::oracle::UNIT`] bytes a
+    /// sector.
+    pub fn verify(&mut self) {
+        self.oracle = Some(Oracle::of(&self.ssd));
+    }
+
     /// Cuts the power in the measured part, at instants that `seed` decides as far as they are random.
     pub fn cut_power(&mut self, cuts: PowerCuts, seed: u64) {
         self.cuts = Some(cuts::Schedule::new(cuts, seed));
@@ -213,6 +222,9 @@ impl<'a> Replayer<'a> {
             }
         }
         self.meter.finish(&self.ssd);
+        if let Some(oracle) = &mut self.oracle {
+            oracle.at_rest();
+        }
         let (submitted, ended) = (self.trace.submitted, self.trace.completed + self.trace.cut_off);
         if submitted != ended {
             return Err(Error::Lost { submitted, completed: ended });
@@ -492,8 +504,7 @@ impl<'a> Replayer<'a> {
         let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &listed };
         let contents;
         if let Some(oracle) = &mut self.oracle {
-            let reach = lsn.checked_add(sectors).is_some_and(|e| e <= self.ssd.layout().logical_sectors);
-            if op == Op::Write && reach {
+            if op == Op::Write {
                 contents = oracle.contents(lsn, sectors);
                 command.data = &contents;
             }
@@ -592,6 +603,36 @@ impl<'a> Replayer<'a> {
         if let Some(oracle) = &mut self.oracle {
             let (contents, gone) = self.ssd.contents(0, self.ssd.layout().logical_sectors);
             oracle.power_cut(&contents, &gone);
+        }
+        Ok(())
+    }
+
+    /// Reads everything that was ever written or trimmed, for the oracle's eyes alone: nothing of it is counted
+    /// or measured. The device is of no further use for figures.
+    ///
+    /// # Errors
+    /// If the device makes no progress.
+    pub fn read_back(&mut self) -> Result<(), Error> {
+        let Some(oracle) = &mut self.oracle else { return Ok(()) };
+        let mut from = 0;
+        while let Some((lsn, sectors)) = oracle.touched(from, READ_BACK)
+            && !self.watch.stop.load(Ordering::Relaxed)
+        {
+            from = lsn + sectors;
+            let command = Command { id: lsn, op: Op::Read, lsn, sectors, fua: false, stream: 0, data: &[] };
+            oracle.submitted(&command);
+            self.ssd.submit(self.ssd.now(), &command);
+            for patience in 0.. {
+                if self.ssd.outstanding() == 0 {
+                    break;
+                }
+                let (Some(next), true) = (self.ssd.next_event(), patience < PATIENCE) else {
+                    return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
+                };
+                self.ssd.advance(next, &mut self.done);
+            }
+            self.done.drain(..).for_each(|completion| oracle.completed(&completion));
+            oracle.at_rest();
         }
         Ok(())
     }

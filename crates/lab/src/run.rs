@@ -16,7 +16,7 @@ use crate::Error;
 use crate::config::{self, Drive};
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, IoLog, Meter, Summary, summarise};
-use crate::oracle::{Mismatch, Oracle, UNIT};
+use crate::oracle::{Complaint, UNIT};
 use crate::replay::{PowerCuts, Progress, Replayer, Watch};
 use crate::resources;
 use crate::units::bytes;
@@ -34,7 +34,7 @@ pub struct Run {
     pub asked: Asked,
     /// Seed of every random choice of the device.
     pub seed: u64,
-    /// Compare every read with the last write.
+    /// Judge every completion, and read back at the end what was written.
     pub verify: bool,
     /// When to cut the power; everything is verified then.
     pub power_cuts: Option<PowerCuts>,
@@ -55,8 +55,8 @@ pub struct Outcome {
     pub meter: Meter,
     /// The device that it ran on.
     pub drive: Drive,
-    /// The first sectors that were read wrong.
-    pub mismatches: Vec<Mismatch>,
+    /// What the drive did wrong first.
+    pub complaints: Vec<Complaint>,
     /// The account that [`Run::explain`] asked for, a line an event.
     pub explained: String,
 }
@@ -128,9 +128,8 @@ impl Run {
             scheme = format!("{scheme}+{name}");
         }
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
-        replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
-        if let (Some(oracle), true) = (&mut replayer.oracle, drive.config.recovery.plp) {
-            oracle.protect();
+        if verify {
+            replayer.verify();
         }
         if let Some(cuts) = power_cuts {
             replayer.cut_power(cuts, seed);
@@ -145,13 +144,6 @@ impl Run {
         if let Some(io) = replayer.io.take() {
             io.finish()?;
         }
-        let (integrity, mismatches) = match &replayer.oracle {
-            Some(o) => {
-                let (checked_sectors, mismatches) = (o.checked, o.mismatches);
-                (Integrity { checked_sectors, mismatches, unreadable: o.unreadable }, o.first.clone())
-            }
-            None => (Integrity::default(), Vec::new()),
-        };
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
                 "{} FlashAlloc commands were left out: scheme.streams = {} has no use for them",
@@ -169,9 +161,18 @@ impl Run {
             trace: replayer.trace.clone(),
             prepare: replayer.prepare.clone(),
             recovery: replayer.recovery.clone(),
-            integrity,
+            integrity: Integrity::default(),
         };
-        let summary = summarise(&replayer.ssd, &replayer.meter, context);
+        let mut summary = summarise(&replayer.ssd, &replayer.meter, context);
+        // Whatever the reading back costs, the figures are taken.
+        if complete {
+            replayer.read_back()?;
+        }
+        let (integrity, complaints) = match &replayer.oracle {
+            Some(oracle) => (Integrity::of(oracle), oracle.complaints().to_vec()),
+            None => Default::default(),
+        };
+        summary.integrity = integrity;
         if let Some(directory) = directory {
             let own = Traces::default();
             let file = match asked.file() {
@@ -182,6 +183,6 @@ impl Run {
             crate::report::write_run(directory.path("").as_path())?;
         }
         let explained = replayer.explained();
-        Ok(Outcome { summary, meter: replayer.meter, drive, mismatches, explained })
+        Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained })
     }
 }

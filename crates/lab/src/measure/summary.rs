@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::oracle::Oracle;
+
 /// Version of the layout of `summary.json`; rises when a key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -522,13 +524,45 @@ group! {
     }
 }
 group! {
-    /// Verification of every read.
+    /// Verification of every completion, and of every sector that the run wrote or trimmed.
     Integrity {
         /// Sectors compared with the last write.
         checked_sectors: u64,
-        /// Of these, wrong ones.
+        /// Sectors that should have been: those that reads asked for, and what is read back at the end and
+        /// after power cuts.
+        expected_sectors: u64,
+        /// Of those compared, wrong ones.
         mismatches: u64,
         /// Sectors that the drive said it could not read; they are not judged.
         unreadable: u64,
+        /// Completions that were wrong otherwise: unknown or missing, a status that the drive may not give,
+        /// too few bytes.
+        wrong_completions: u64,
+    }
+}
+
+impl Integrity {
+    /// What the oracle found.
+    #[must_use]
+    pub fn of(oracle: &Oracle) -> Self {
+        Self {
+            checked_sectors: oracle.checked(),
+            expected_sectors: oracle.expected(),
+            mismatches: oracle.mismatches(),
+            unreadable: oracle.unreadable(),
+            wrong_completions: oracle.wrong_completions(),
+        }
+    }
+
+    /// What is wrong, in one sentence; nothing if all is right.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let Self { checked_sectors, mismatches, wrong_completions, .. } = self;
+        (mismatches + wrong_completions > 0).then(|| {
+            format!(
+                "integrity: {mismatches} of {checked_sectors} sectors and {wrong_completions} completions were \
+                 wrong (this is a bug of the simulator)"
+            )
+        })
     }
 }

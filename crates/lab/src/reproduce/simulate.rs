@@ -8,7 +8,7 @@ use crate::Error;
 use crate::config::{self, Drive};
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, Summary, summarise};
-use crate::oracle::{Oracle, UNIT};
+use crate::oracle::UNIT;
 use crate::replay::{Replayer, Watch};
 use crate::workload::Asked;
 
@@ -46,8 +46,8 @@ impl Measured {
     }
 }
 
-/// Prepares the device with all phases but the last, and measures that. `verify` compares every read
-/// with the last write; `stop` from outside ends it at once.
+/// Prepares the device with all phases but the last, and measures that. `verify` judges every
+/// completion; `stop` from outside ends it at once.
 pub(super) fn simulate(
     drive: &Drive,
     asked: &Asked,
@@ -60,7 +60,9 @@ pub(super) fn simulate(
         .map_err(|e| Error::input(e.to_string()))?;
     let mut silent = |_: &crate::replay::Progress| {};
     let mut replayer = Replayer::new(ssd, Watch { stop, progress: &mut silent });
-    replayer.oracle = verify.then(|| Oracle::new(drive.layout.logical_sectors));
+    if verify {
+        replayer.verify();
+    }
     if !prepared.phases.is_empty() {
         go_on(replayer.run(prepared.phases)?)?;
     }
@@ -72,13 +74,6 @@ pub(super) fn simulate(
     let (dies, channels) = replayer.ssd.flash().busy_ns();
     let busy = |now: &[u64], before: u64| (sum(now) - before) as f64 / now.len().max(1) as f64 / elapsed;
     let (dies_busy, channels_busy) = (busy(&dies, before.0), busy(&channels, before.1));
-    let integrity = match &replayer.oracle {
-        Some(o) if o.mismatches > 0 => {
-            return Err(Error::Wrong { mismatches: o.mismatches, checked: o.checked });
-        }
-        Some(o) => Integrity { checked_sectors: o.checked, ..Integrity::default() },
-        None => Integrity::default(),
-    };
     let context = Context {
         workload: prepared.name,
         scheme: config::scheme_name(&drive.config),
@@ -86,10 +81,14 @@ pub(super) fn simulate(
         complete: true,
         notes: prepared.notes,
         trace: replayer.trace.clone(),
-        integrity,
         ..Context::default()
     };
-    let summary = summarise(&replayer.ssd, &replayer.meter, context);
+    let mut summary = summarise(&replayer.ssd, &replayer.meter, context);
+    replayer.read_back()?;
+    summary.integrity = replayer.oracle.as_ref().map_or_else(Integrity::default, Integrity::of);
+    if let Some(failure) = summary.integrity.failure() {
+        return Err(Error::Wrong(failure));
+    }
     Ok(Measured { summary, dies_busy, channels_busy })
 }
 
