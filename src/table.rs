@@ -309,14 +309,14 @@ fn streams(t: &mut String, s: &Summary) {
             );
         }
     }
-    if st.flashalloc_calls + st.flashalloc_refused > 0 {
-        let calls = st.flashalloc_calls + st.flashalloc_refused;
+    if st.calls + st.refused > 0 {
+        let calls = st.calls + st.refused;
         let _ = writeln!(
             t,
             "objects   {} FlashAlloc calls honoured, {} refused, {} each on average; {} blocks erased whole by a trim, {} instances live",
-            count(st.flashalloc_calls),
-            count(st.flashalloc_refused),
-            time(st.flashalloc_ns as f64 / calls as f64),
+            count(st.calls),
+            count(st.refused),
+            time(st.calls_ns as f64 / calls as f64),
             count(st.block_erases_by_trim),
             count(st.instances_live)
         );

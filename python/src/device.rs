@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use nandle_lab::config::{Drive, Wanted, scheme_name};
 use nandle_lab::units;
 use nandle_ssd::nand::Cause;
-use nandle_ssd::{Advisor, Command, Op, Ssd, Status};
+use nandle_ssd::{Command, Op, Ssd, Status};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use crate::errors::{guarded, input, wrong};
-use crate::policies::Policies;
+use crate::policies::{Adapter, Policies};
 
 /// Memory that the contents of a device may take.
 const CONTENTS_LIMIT: u64 = 8 << 30;
@@ -181,7 +181,7 @@ impl Device {
             .map_err(|e| wrong(e.to_string()))?;
         let policies = Policies::new(victim, buffer, Arc::new(AtomicBool::new(false)));
         if let Some(policies) = &policies {
-            ssd.consult(Arc::clone(policies) as Arc<dyn Advisor>);
+            ssd.add(Box::new(Adapter(Arc::clone(policies))));
         }
         Ok(Self {
             drive,

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandle_ssd::Advisor;
-use nandle_ssd::blocks::Candidates;
 use nandle_ssd::buffer::{Buffer, Victims};
 use nandle_ssd::flash::Flash;
 use nandle_ssd::nand::{Block, Time};
+use nandle_ssd::schemes::{Interests, Scheme, Surroundings};
+use nandle_ssd::space::Candidates;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -92,11 +92,24 @@ fn column<'py, const N: usize>(
     PyBytes::new(py, &values.flatten().collect::<Vec<u8>>())
 }
 
-impl Advisor for Policies {
+/// The policies as a scheme of a drive; drives that are copied share them.
+#[derive(Clone, Debug)]
+pub struct Adapter(pub Arc<Policies>);
+
+impl Scheme for Adapter {
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(self.clone())
+    }
+
+    fn interests(&self) -> Interests {
+        let given = |policy: &Option<Py<PyAny>>, interest| if policy.is_some() { interest } else { Interests::NONE };
+        given(&self.0.victim, Interests::VICTIM).and(given(&self.0.buffer, Interests::DESTAGE))
+    }
+
     fn victim(&self, flash: &Flash, plane: u32, from: &Candidates<'_>, now: Time) -> Option<Block> {
-        let policy = self.victim.as_ref()?;
+        let policy = self.0.victim.as_ref()?;
         let blocks: Vec<Block> = from.by_age().filter(|&b| from.valid(b) < from.pages_per_block()).collect();
-        self.ask(|py| {
+        self.0.ask(|py| {
             let each = || blocks.iter().copied();
             let arguments = (
                 (plane, now, from.pages_per_block()),
@@ -110,13 +123,13 @@ impl Advisor for Policies {
         })?
     }
 
-    fn evict(&self, flash: &Flash, buffer: &Buffer, now: Time) -> Victims {
-        let Some(policy) = self.buffer.as_ref() else { return Victims::new() };
+    fn destage(&mut self, near: &dyn Surroundings, buffer: &mut Buffer) -> Option<Victims> {
+        let policy = self.0.buffer.as_ref()?;
         let slots: Vec<u32> = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).collect();
-        let chosen = self.ask(|py| {
+        let chosen = self.0.ask(|py| {
             let each = || slots.iter().map(|&slot| buffer.entry(slot));
             let arguments = (
-                (now, flash.geometry().sectors_per_page()),
+                (near.flash().media().now(), near.flash().geometry().sectors_per_page()),
                 column(py, each().map(|e| e.lpn.to_ne_bytes())),
                 column(py, each().map(|e| e.mask.to_ne_bytes())),
                 column(py, each().map(|e| e.mask.count_ones().to_ne_bytes())),
@@ -129,7 +142,7 @@ impl Advisor for Policies {
                 .map(|n| at(&slots, n, "evict() of the buffer policy"))
                 .collect::<PyResult<Victims>>()
         });
-        chosen.unwrap_or_default()
+        chosen.filter(|chosen| !chosen.is_empty())
     }
 }
 

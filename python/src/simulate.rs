@@ -7,13 +7,13 @@ use nandle_lab::config::Wanted;
 use nandle_lab::replay::Progress;
 use nandle_lab::run::{Outcome, Run, tables};
 use nandle_lab::workload::{Asked, Mode};
-use nandle_ssd::Advisor;
+use nandle_ssd::schemes::Scheme;
 use nandle_trace::Options;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors::{guarded, input, wrong};
-use crate::policies::Policies;
+use crate::policies::{Adapter, Policies};
 use crate::table::Table;
 
 /// Simulates; the summary as JSON, the time series and the latencies.
@@ -72,8 +72,8 @@ pub fn simulate(
     let asked = Asked { workload, seed, requests, mode, iodepth, time_scale, fit, trace };
     let stop = Arc::new(AtomicBool::new(false));
     let policies = Policies::new(victim, buffer, Arc::clone(&stop));
-    let advisor = match &policies {
-        Some(policies) => Some((policies.name(py)?, Arc::clone(policies) as Arc<dyn Advisor>)),
+    let added = match &policies {
+        Some(policies) => Some((policies.name(py)?, Box::new(Adapter(Arc::clone(policies))) as Box<dyn Scheme>)),
         None => None,
     };
     let mut interrupted = None;
@@ -98,7 +98,7 @@ pub fn simulate(
             let drive = Wanted { device: &device, scheme: scheme.as_deref(), sets: &sets }.load()?;
             let output = output.map(Into::into);
             let run = Run { drive, asked, seed, verify, power_cuts: None, output, io_log, explain: 0 };
-            run.go_advised(advisor, None, &stop, &mut watch)
+            run.go_adding(added, None, &stop, &mut watch)
         })
     });
     if let Some(policies) = &policies {

@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use nandle_host::drive::Refusal;
-use nandle_io::Range;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
 use nandle_lab::units::bytes;

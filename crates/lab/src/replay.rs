@@ -24,7 +24,6 @@ use feed::{Feed, scaled};
 use nandle_io::{Command, Completion, Op, Range, Status, encode};
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
-use nandle_ssd::streams::StreamsKind;
 use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
@@ -266,7 +265,7 @@ impl<'a> Replayer<'a> {
     }
 
     fn knows_objects(&self) -> bool {
-        self.ssd.config().scheme.streams == StreamsKind::FlashAlloc
+        self.ssd.knows_objects()
     }
 
     /// The next request, unless there is none or the run was stopped.

@@ -7,10 +7,10 @@ pub(crate) use directory::write_parquet;
 pub use directory::{Loaded, MANIFEST};
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::{Advisor, Ssd};
+use nandle_ssd::Ssd;
+use nandle_ssd::schemes::Scheme;
 
 use crate::Error;
 use crate::config::{self, Drive};
@@ -80,16 +80,16 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
-        self.go_advised(None, traces, stop, progress)
+        self.go_adding(None, traces, stop, progress)
     }
 
-    /// The same on a drive that asks `advisor`, which reports call by the name given with it.
+    /// The same on a drive with one scheme more, which reports call by the name given with it.
     ///
     /// # Errors
     /// As [`Run::go`].
-    pub fn go_advised(
+    pub fn go_adding(
         self,
-        advisor: Option<(String, Arc<dyn Advisor>)>,
+        added: Option<(String, Box<dyn Scheme>)>,
         traces: Option<&Traces>,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
@@ -123,8 +123,8 @@ impl Run {
         let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
             .map_err(|e| Error::input(e.to_string()))?;
         let mut scheme = config::scheme_name(&drive.config);
-        if let Some((name, advisor)) = advisor {
-            ssd.consult(advisor);
+        if let Some((name, own)) = added {
+            ssd.add(own);
             scheme = format!("{scheme}+{name}");
         }
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
@@ -147,8 +147,7 @@ impl Run {
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
                 "{} FlashAlloc commands were left out: scheme.streams = {} has no use for them",
-                replayer.trace.hints_ignored,
-                drive.config.scheme.streams.name()
+                replayer.trace.hints_ignored, drive.config.scheme.streams
             ));
         }
         let context = Context {

@@ -527,7 +527,7 @@ impl Driver {
             Message::Job(job) => self.job(job)?,
             Message::NextUnits(handles, reply) => {
                 for handle in handles {
-                    self.ssd.next_reclaim_unit(handle);
+                    self.ssd.next_unit(handle);
                     self.feeds.iter().for_each(|feed| feed.next_unit(handle));
                 }
                 reply(Ok(Vec::new()));

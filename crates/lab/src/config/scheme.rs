@@ -9,12 +9,9 @@
 //! `multi-stream(8)`, `fdp(8,persistently)`, `d-choices(4)`. A `+` or `,` in brackets divides nothing.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::allocation::AllocationKind;
-use nandle_ssd::buffer::BufferKind;
-use nandle_ssd::mapping::MappingKind;
-use nandle_ssd::pacing::PacingKind;
-use nandle_ssd::streams::{Isolation, StreamsKind};
-use nandle_ssd::victim::VictimKind;
+use nandle_ssd::collect::victim::VictimKind;
+use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
+use nandle_ssd::space::PacingKind;
 
 use super::complain::did_you_mean;
 use crate::Error;
@@ -58,8 +55,22 @@ pub struct Policy {
     pub name: &'static str,
     /// One line on it.
     pub line: &'static str,
-    set: fn(&mut DeviceConfig, usize),
+    set: fn(&mut DeviceConfig, &Policy),
     index: usize,
+}
+
+/// How the name of a scheme gets into a device.
+fn setter(seam: Seam) -> fn(&mut DeviceConfig, &Policy) {
+    match seam {
+        Seam::Buffer => |config, policy| config.scheme.buffer = policy.name.into(),
+        Seam::Mapping => |config, policy| match config.scheme.mapping.as_str() {
+            "page" => config.scheme.mapping = policy.name.into(),
+            before => config.scheme.mapping = format!("{before}+{}", policy.name),
+        },
+        Seam::Compaction => |config, _| config.scheme.compaction = true,
+        Seam::Allocation => |config, policy| config.scheme.allocation = policy.name.into(),
+        Seam::Streams => |config, policy| config.scheme.streams = policy.name.into(),
+    }
 }
 
 macro_rules! seam {
@@ -68,7 +79,7 @@ macro_rules! seam {
             seam: $seam,
             name,
             line: line.trim(),
-            set: |config, index| config.$($field).+ = $Kind::ALL[index].0,
+            set: |config, policy| config.$($field).+ = $Kind::ALL[policy.index].0,
             index,
         }))
     };
@@ -77,18 +88,16 @@ macro_rules! seam {
 /// Every registered policy, seam by seam, the baseline's first.
 #[must_use]
 pub fn policies() -> Vec<Policy> {
-    let mut list = Vec::new();
-    seam!(list, "scheme.buffer", BufferKind, scheme.buffer);
-    seam!(list, "scheme.mapping", MappingKind, scheme.mapping);
-    list.push(Policy {
-        seam: "scheme.compaction",
-        name: "compaction",
-        line: "Small partial pages that leave the buffer together share a physical page (WAFLASH).",
-        set: |config, _| config.scheme.compaction = true,
-        index: 0,
-    });
-    seam!(list, "scheme.allocation", AllocationKind, scheme.allocation);
-    seam!(list, "scheme.streams", StreamsKind, scheme.streams);
+    let schemes = SchemeConfig::policies().into_iter();
+    let mut list: Vec<Policy> = schemes
+        .map(|name| Policy {
+            seam: name.seam.key(),
+            name: name.name,
+            line: name.line,
+            set: setter(name.seam),
+            index: 0,
+        })
+        .collect();
     seam!(list, "scheme.pacing", PacingKind, scheme.pacing);
     seam!(list, "gc.victim", VictimKind, gc.victim);
     list
@@ -104,31 +113,28 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
     for term in terms(sum)? {
         let name = term.split('(').next().unwrap_or_default();
         let policy = find(name, &all, sum)?;
-        if let Some((theirs, their_term)) = chosen.iter_mut().find(|(p, _)| p.seam == policy.seam) {
-            if *their_term == term {
-                continue;
-            }
-            // Policies that go together are registered under the sum of their names.
-            let names = [[theirs.name, policy.name], [policy.name, theirs.name]].map(|pair| pair.join("+"));
-            let both = all.iter().find(|p| p.seam == policy.seam && names.iter().any(|name| p.name == name));
-            if let Some(both) = both {
-                *theirs = *both;
-                continue;
-            }
+        if chosen.iter().any(|(_, before)| *before == term) {
+            continue;
+        }
+        // Mappings go together; the baseline's is none of them.
+        let alone = |p: &Policy| p.seam != Seam::Mapping.key() || p.name == "page";
+        let rival = chosen.iter().find(|(p, _)| p.seam == policy.seam && (alone(p) || alone(&policy)));
+        if let Some((_, before)) = rival {
             return Err(Error::input(format!(
-                "--scheme {sum}: {their_term} and {term} both answer {}: a drive has one policy there",
+                "--scheme {sum}: {before} and {term} both answer {}: a drive has one policy there",
                 policy.seam
             )));
         }
         chosen.push((policy, term));
     }
-    config.scheme.buffer = BufferKind::default();
-    config.scheme.mapping = MappingKind::default();
-    config.scheme.compaction = false;
-    config.scheme.allocation = AllocationKind::default();
-    config.scheme.streams = StreamsKind::default();
+    let baseline = SchemeConfig::default();
+    config.scheme.buffer = baseline.buffer;
+    config.scheme.mapping = baseline.mapping;
+    config.scheme.compaction = baseline.compaction;
+    config.scheme.allocation = baseline.allocation;
+    config.scheme.streams = baseline.streams;
     for (policy, term) in chosen {
-        (policy.set)(config, policy.index);
+        (policy.set)(config, &policy);
         arguments(&policy, &term, sum, config)?;
     }
     Ok(())
@@ -248,30 +254,31 @@ fn find(term: &str, all: &[Policy], sum: &str) -> Result<Policy, Error> {
 /// The scheme of a device as a sum, for reports.
 #[must_use]
 pub fn name_of(config: &DeviceConfig) -> String {
-    let s = &config.scheme;
+    let (s, baseline) = (&config.scheme, SchemeConfig::default());
     let mut parts = Vec::new();
     if config.buffer.bytes > 0 {
-        parts.push(s.buffer.name().to_owned());
+        parts.push(s.buffer.clone());
     }
-    parts.push(s.mapping.name().to_owned());
+    parts.push(s.mapping.clone());
     if s.compaction {
         parts.push("compaction".into());
     }
-    if s.allocation != AllocationKind::default() {
-        parts.push(s.allocation.name().to_owned());
+    if s.allocation != baseline.allocation {
+        parts.push(s.allocation.clone());
     }
-    let name = s.streams.name();
-    match s.streams {
-        StreamsKind::ByTime => {}
-        StreamsKind::FlashAlloc => parts.push(name.to_owned()),
-        StreamsKind::MultiStream => parts.push(format!("{name}({})", config.streams.count)),
-        StreamsKind::Fdp => {
-            let isolation = match config.streams.isolation {
-                Isolation::Initially => "initially",
-                Isolation::Persistently => "persistently",
-            };
-            parts.push(format!("{name}({},{isolation})", config.streams.count));
-        }
+    if s.streams != baseline.streams {
+        let (name, count) = (&s.streams, config.streams.count);
+        parts.push(match parameters(name).split(',').count() {
+            _ if parameters(name).is_empty() => name.clone(),
+            1 => format!("{name}({count})"),
+            _ => {
+                let isolation = match config.streams.isolation {
+                    Isolation::Initially => "initially",
+                    Isolation::Persistently => "persistently",
+                };
+                format!("{name}({count},{isolation})")
+            }
+        });
     }
     parts.join("+")
 }

@@ -107,7 +107,7 @@ fn overrides_take_toml_values_bare_words_and_sizes() {
     assert_eq!((config.timing.bus_mb_s, config.timing.transfer_ns_per_page), (Some(333.0), None));
     assert_eq!(config.gc.soft, 0.1);
     assert_eq!(config.name, "x y");
-    assert_eq!(config.scheme.buffer.name(), "fifo");
+    assert_eq!(config.scheme.buffer, "fifo");
     let text = SMALL.replace("op_ratio = 0.6", "");
     assert_eq!(load(&text, None, &["op_ratio=0.7"]).expect("completed").config.op_ratio, 0.7);
 }
@@ -115,9 +115,9 @@ fn overrides_take_toml_values_bare_words_and_sizes() {
 #[test]
 fn sums_name_one_policy_a_seam() {
     let scheme = |sum: &str| load(SMALL, Some(sum), &["buffer.bytes=1MiB"]).map(|d| d.config);
-    assert_eq!(scheme("fifo+page").expect("a sum").scheme.buffer.name(), "fifo");
-    assert_eq!(scheme("page").expect("a sum").scheme.buffer.name(), "lru");
-    assert_eq!(scheme("baseline").expect("a shorthand").scheme.mapping.name(), "page");
+    assert_eq!(scheme("fifo+page").expect("a sum").scheme.buffer, "fifo");
+    assert_eq!(scheme("page").expect("a sum").scheme.buffer, "lru");
+    assert_eq!(scheme("baseline").expect("a shorthand").scheme.mapping, "page");
     let waflash = load(SMALL, Some("waflash"), &["buffer.bytes=1MiB", "op_ratio=0.9"]).expect("a shorthand");
     assert_eq!(super::scheme_name(&waflash.config), "pc-lru+multi-version+compaction");
     assert_eq!(scheme("page+victim=fifo").expect("a seam").gc.victim.name(), "fifo");

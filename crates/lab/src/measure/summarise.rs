@@ -1,9 +1,9 @@
 //! From counters to [`Summary`].
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use nandle_ssd::nand::{Cause, Counters};
-use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
@@ -38,18 +38,15 @@ pub struct Context {
     pub integrity: Integrity,
 }
 
-fn multi_version(ssd: &Ssd) -> MultiVersion {
-    let v = &ssd.stats().multi_version;
-    MultiVersion {
-        versions_written: v.versions_written,
-        refused: v.refused,
-        merges_gc: v.merges_gc,
-        merges_idle: v.merges_idle,
-        merges_pressure: v.merges_pressure,
-        compacted_pages: v.compacted_pages,
-        compacted_extents: v.compacted_extents,
-        max_extra_pages: v.max_extra_pages,
+/// The counters of schemes, section by section.
+fn schemes(ssd: &Ssd) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut sections: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let emergency = ("allocation.emergency_gcs", ssd.stats().collection.emergency_gcs);
+    for (name, value) in ssd.scheme_counters().into_iter().chain([emergency]) {
+        let (section, key) = name.split_once('.').unwrap_or(("scheme", name));
+        sections.entry(section.into()).or_default().insert(key.into(), value);
     }
+    sections
 }
 
 /// What write amplification is made of, after `written` bytes of the host's; all 0 before it wrote.
@@ -132,13 +129,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
         },
-        multi_version: multi_version(ssd),
-        across: across(ssd),
-        allocation: Allocation {
-            emergency_gcs: stats.allocation.emergency_gcs,
-            backup_csb: stats.allocation.backup_csb,
-            backup_msb: stats.allocation.backup_msb,
-        },
+        schemes: schemes(ssd),
         streams: streams(ssd, meter),
         gc: Gc {
             invocations: stats.gc_invocations,
@@ -160,28 +151,20 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     }
 }
 
-fn across(ssd: &Ssd) -> Across {
-    let a = &ssd.stats().across;
-    Across {
-        direct_writes: a.direct_writes,
-        profitable_merges: a.profitable_merges,
-        unprofitable_merges: a.unprofitable_merges,
-        rollbacks: a.rollbacks,
-        areas_live: ssd.flash().areas().map_or(0, |areas| u64::from(areas.live())),
-        direct_reads: a.direct_reads,
-        merged_reads: a.merged_reads,
-    }
+/// How many streams are the host's: what the drive counts but for objects and its own.
+fn host_streams(stats: &Stats) -> usize {
+    stats.streams.len().saturating_sub(2)
 }
 
 /// The streams of a drive, with what was written for each.
 #[must_use]
 pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
-    let kind = config.scheme.streams;
+    let scheme = &config.scheme;
     // The drive counts its host streams, then all objects, then what it writes for itself; handles that
     // keep their survivors apart have a second stream for these.
-    let host = kind.host_streams(&config.streams) as usize;
-    let handles = if kind == StreamsKind::Fdp { config.streams.count as usize } else { host };
+    let host = host_streams(stats);
+    let handles = if scheme.has("fdp") { config.streams.count as usize } else { host };
     let mut per_stream: Vec<Stream> = Vec::new();
     for (number, count) in stats.streams.iter().enumerate() {
         let (host_bytes, media_bytes) = (count.host_sectors * sector, count.media_sectors * sector);
@@ -191,12 +174,12 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
             own.media_bytes += media_bytes;
             continue;
         }
-        let what = match kind {
-            _ if number > host => "internal",
-            _ if number == host => "objects",
-            StreamsKind::MultiStream => "stream",
-            StreamsKind::Fdp => "handle",
-            StreamsKind::ByTime | StreamsKind::FlashAlloc => "normal",
+        let what = match number.cmp(&host) {
+            Ordering::Greater => "internal",
+            Ordering::Equal => "objects",
+            Ordering::Less if scheme.has("multi-stream") => "stream",
+            Ordering::Less if scheme.has("fdp") => "handle",
+            Ordering::Less => "normal",
         };
         per_stream.push(Stream {
             stream: per_stream.len() as u64,
@@ -217,15 +200,14 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
 fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
     let (config, stats) = (ssd.config(), ssd.stats());
     let sector = u64::from(config.geometry.sector_bytes);
-    let host = config.scheme.streams.host_streams(&config.streams) as usize;
     let classes = meter.classes.iter().enumerate().filter(|(_, class)| class.requests > 0);
-    let objects = stats.streams.get(host).map_or(0, |count| count.media_sectors);
+    let objects = stats.streams.get(host_streams(stats)).map_or(0, |count| count.media_sectors);
     Streams {
-        flashalloc_calls: meter.calls.honoured,
-        flashalloc_refused: meter.calls.refused,
-        flashalloc_ns: meter.calls.ns,
-        flashfree_calls: meter.calls.freed,
-        instances_live: u64::from(ssd.flash().instances_live()),
+        calls: meter.calls.honoured,
+        refused: meter.calls.refused,
+        calls_ns: meter.calls.ns,
+        freed: meter.calls.freed,
+        instances_live: u64::from(ssd.objects_live()),
         fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
         block_erases_by_trim: stats.block_erases_by_trim,
         dedicated_demoted: stats.dedicated_demoted,
@@ -323,7 +305,7 @@ fn flash(ssd: &Ssd) -> Flash {
 }
 
 fn wear(ssd: &Ssd) -> Wear {
-    use nandle_ssd::blocks::State;
+    use nandle_ssd::space::State;
     let mut out = Wear { erase_min: u64::MAX, ..Wear::default() };
     let (mut n, mut sum, mut squares) = (0_u64, 0_u64, 0.0);
     for (block, state) in ssd.flash().blocks().each() {

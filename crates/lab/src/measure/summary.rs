@@ -14,11 +14,11 @@ use crate::oracle::Oracle;
 pub const SCHEMA_VERSION: u32 = 1;
 
 macro_rules! group {
-    ($(#[$meta:meta])* $Name:ident { $($(#[doc = $doc:literal])+ $field:ident: $Type:ty,)+ }) => {
+    ($(#[$meta:meta])* $Name:ident { $($(#[$about:meta])+ $field:ident: $Type:ty,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         pub struct $Name {
-            $($(#[doc = $doc])+ pub $field: $Type,)+
+            $($(#[$about])+ pub $field: $Type,)+
         }
     };
 }
@@ -86,12 +86,9 @@ group! {
         buffer: Buffer,
         /// Mapping table.
         mapping: Mapping,
-        /// Multi-version pages and compaction.
-        multi_version: MultiVersion,
-        /// Across-page areas.
-        across: Across,
-        /// Page allocation.
-        allocation: Allocation,
+        /// What each scheme counts, section by section (`docs/metrics.md`); 0 for schemes that the device has not.
+        #[serde(flatten)]
+        schemes: BTreeMap<String, BTreeMap<String, u64>>,
         /// Streams.
         streams: Streams,
         /// Garbage collection.
@@ -356,67 +353,20 @@ group! {
     }
 }
 group! {
-    /// Multi-version pages and compaction.
-    MultiVersion {
-        /// Partial versions written beside their base.
-        versions_written: u64,
-        /// Partial updates read, modified and written because versions held too many pages.
-        refused: u64,
-        /// Merges because collection met a version.
-        merges_gc: u64,
-        /// Merges in idle time.
-        merges_idle: u64,
-        /// Merges because versions held too many pages.
-        merges_pressure: u64,
-        /// Pages that hold parts of several logical pages.
-        compacted_pages: u64,
-        /// Parts in them.
-        compacted_extents: u64,
-        /// Most pages held only by older versions at a time.
-        max_extra_pages: u64,
-    }
-}
-group! {
-    /// Across-page areas.
-    Across {
-        /// Areas written directly.
-        direct_writes: u64,
-        /// Merges by a request that is itself across-page.
-        profitable_merges: u64,
-        /// Other merges.
-        unprofitable_merges: u64,
-        /// Areas rolled back into their pages.
-        rollbacks: u64,
-        /// Areas at the end.
-        areas_live: u64,
-        /// Reads served by an area alone.
-        direct_reads: u64,
-        /// Reads that needed base pages too.
-        merged_reads: u64,
-    }
-}
-group! {
-    /// Page allocation.
-    Allocation {
-        /// Collections for want of a page of the right type.
-        emergency_gcs: u64,
-        /// Partial pages that had to take a CSB page.
-        backup_csb: u64,
-        /// Full pages that had to take an MSB page.
-        backup_msb: u64,
-    }
-}
-group! {
     /// Streams.
     Streams {
         /// FlashAlloc calls that were honoured.
-        flashalloc_calls: u64,
+        #[serde(rename = "flashalloc_calls")]
+        calls: u64,
         /// FlashAlloc calls that were refused: an overlap, too many ranges, no clean blocks.
-        flashalloc_refused: u64,
+        #[serde(rename = "flashalloc_refused")]
+        refused: u64,
         /// Time from the arrival of FlashAlloc calls to their completion, in nanoseconds, added up.
-        flashalloc_ns: u64,
+        #[serde(rename = "flashalloc_ns")]
+        calls_ns: u64,
         /// FlashFree calls.
-        flashfree_calls: u64,
+        #[serde(rename = "flashfree_calls")]
+        freed: u64,
         /// FlashAlloc instances at the end.
         instances_live: u64,
         /// Pages programmed for objects, their copies included.
@@ -564,5 +514,14 @@ impl Integrity {
                  wrong (this is a bug of the simulator)"
             )
         })
+    }
+}
+
+impl Summary {
+    /// A counter of a scheme, as `section.key`; 0 if no scheme has such a one.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        let (section, key) = name.split_once('.').unwrap_or_default();
+        self.schemes.get(section).and_then(|keys| keys.get(key)).copied().unwrap_or_default()
     }
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::{Command, DeviceConfig, Op, RANGE_BYTES, Status};
+use nandle_ssd::{Command, DeviceConfig, Op, Range, Status};
 
 /// Some of the answers that there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl Rules {
         let programs = faults.program_rate > 0.0 || !faults.programs.is_empty();
         let erases = faults.erase_rate > 0.0 || !faults.erases.is_empty();
         let reads = faults.read_rate > 0.0 || !faults.reads.is_empty();
-        let objects = config.scheme.streams == StreamsKind::FlashAlloc;
+        let objects = config.scheme.has("flashalloc");
         Self {
             sectors,
             protected: config.recovery.plp,
@@ -109,10 +108,10 @@ impl Rules {
 
     fn allowed_of_object(&self, command: &Command<'_>, named: bool) -> Allowed {
         let Some(most) = self.most_ranges else { return Allowed::only(Status::Unsupported) };
-        if !command.data.len().is_multiple_of(RANGE_BYTES) {
+        if !command.data.len().is_multiple_of(Range::BYTES) {
             return Allowed::only(Status::OutOfRange);
         }
-        if command.data.len() / RANGE_BYTES > most as usize {
+        if command.data.len() / Range::BYTES > most as usize {
             return Allowed::only(Status::TooManyRanges);
         }
         let mut ranges: Vec<_> = ranges(command).collect();
@@ -138,5 +137,5 @@ pub(super) fn ranges<'a>(command: &'a Command<'_>) -> impl Iterator<Item = (u64,
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     own.then_some((command.lsn, command.sectors))
         .into_iter()
-        .chain(listed.chunks_exact(RANGE_BYTES).map(move |r| (number(&r[8..]), number(&r[4..8]))))
+        .chain(listed.chunks_exact(Range::BYTES).map(move |r| (number(&r[8..]), number(&r[4..8]))))
 }

@@ -160,12 +160,12 @@ fn ranges_in_a_row_of_one_object_are_one_command() {
     let (trace, calls, ssd) = with_objects(list);
     assert_eq!((trace.submitted, trace.completed, trace.hints_ignored), (requests, requests, 0));
     assert_eq!((calls.honoured, calls.refused, calls.freed), (3, 1, 0));
-    let mut ranges: Vec<usize> = ssd.flash().flashalloc_instances().iter().map(|i| i.ranges.len()).collect();
+    let mut ranges: Vec<usize> = ssd.objects().iter().map(|i| i.ranges.len()).collect();
     ranges.sort_unstable();
     assert_eq!(ranges, [1, 1, 10]);
     let free = Request { op: Op::FlashFree, ..alloc(8, 100) };
     let (_, calls, ssd) = with_objects(vec![alloc(8, 100), free]);
-    assert_eq!((calls.honoured, calls.freed, ssd.flash().instances_live()), (1, 1, 0));
+    assert_eq!((calls.honoured, calls.freed, ssd.objects_live()), (1, 1, 0));
 }
 
 /// The replayer after users shared a drive, for `ns` at most.

@@ -155,11 +155,21 @@ fn row(scheme: String, cost: f64, base: f64, m: &Measured) -> Vec<Cell> {
         [m.write_ns() / 1e6, m.write_percentile("99.000000") / 1e6, m.read_ns() / 1e6].map(Cell::from),
     );
     row.extend([m.iops(), s.waf.unwrap_or(f64::NAN), s.rmw.lat_ns.mean / 1e6].map(Cell::from));
-    let (p, v) = (&s.flash.programs, &s.multi_version);
-    let counts =
-        [s.flash.erases, p.gc, p.merge, p.map, s.flash.reads.rmw, v.versions_written, v.compacted_pages];
+    let p = &s.flash.programs;
+    let counts = [
+        s.flash.erases,
+        p.gc,
+        p.merge,
+        p.map,
+        s.flash.reads.rmw,
+        s.counter("multi_version.versions_written"),
+        s.counter("multi_version.compacted_pages"),
+    ];
     row.extend(counts.map(Cell::from));
-    row.extend([s.across.direct_writes, s.allocation.emergency_gcs, s.streams.fa_pages].map(Cell::from));
+    row.extend(
+        [s.counter("across.direct_writes"), s.counter("allocation.emergency_gcs"), s.streams.fa_pages]
+            .map(Cell::from),
+    );
     row
 }
 

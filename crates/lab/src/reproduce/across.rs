@@ -6,10 +6,9 @@
 
 use std::collections::VecDeque;
 
-use nandle_ssd::mapping::MappingKind;
-use nandle_ssd::mapping::across::AcrossStats;
-use nandle_ssd::mapping::mrsm::{MrsmConfig, MrsmStats};
 use nandle_ssd::nand::Cause;
+use nandle_ssd::schemes::across::{Across, AcrossStats};
+use nandle_ssd::schemes::mrsm::{Mrsm, MrsmConfig, MrsmStats};
 use nandle_ssd::{Command, Completion, Op, Ssd};
 use nandle_trace::Request;
 
@@ -34,7 +33,7 @@ pub const CLAIMS: &[&str] = &[
 /// The six traces.
 pub const TWINS: [&str; 6] = ["lun1", "lun2", "lun3", "lun4", "lun5", "lun6"];
 /// The three schemes.
-pub const SCHEMES: [MappingKind; 3] = [MappingKind::Page, MappingKind::Mrsm, MappingKind::Across];
+pub const SCHEMES: [&str; 3] = ["page", "mrsm", "across"];
 
 /// What one run adds up to.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +102,7 @@ fn sum(values: &[u64]) -> f64 {
 ///
 /// # Errors
 /// If the preset is damaged.
-pub fn device(mapping: MappingKind, page: u32, quick: bool, cache: u64) -> Result<Drive, Error> {
+pub fn device(mapping: &str, page: u32, quick: bool, cache: u64) -> Result<Drive, Error> {
     let mut config = preset("across-tlc", None, &[])?.config;
     let scale = if quick { 16 } else { 1 };
     let g = &mut config.geometry;
@@ -114,7 +113,7 @@ pub fn device(mapping: MappingKind, page: u32, quick: bool, cache: u64) -> Resul
     let most = 0.9 - 4.0 / f64::from(g.blocks_per_plane);
     config.precondition.used = config.precondition.used.min(most);
     config.map_cache.bytes = (config.map_cache.bytes / u64::from(scale) / cache).max(2 * u64::from(page));
-    config.scheme.mapping = mapping;
+    config.scheme.mapping = mapping.into();
     config.scheme.mrsm = MrsmConfig {
         sub_pages: (page / 4096).max(2),
         region_pages: (64 << 20) / page,
@@ -142,8 +141,8 @@ pub fn run(asked: &Asked, drive: &Drive) -> Result<Run, Error> {
     out.erases = counters.erases;
     out.dram = ssd.stats().dram_accesses;
     out.mapping_bytes = ssd.flash().mapping_bytes();
-    out.areas = ssd.stats().across.clone();
-    out.mrsm = ssd.stats().mrsm.clone();
+    out.areas = ssd.scheme::<Across>().map(|a| a.stats().clone()).unwrap_or_default();
+    out.mrsm = ssd.scheme::<Mrsm>().map(|m| m.stats().clone()).unwrap_or_default();
     Ok(out)
 }
 
@@ -224,12 +223,12 @@ fn measure(
     bench: &Bench<'_>,
     set: Set,
     workloads: &[(String, Asked)],
-    schemes: &[MappingKind],
+    schemes: &[&'static str],
 ) -> Result<VecDeque<Run>, Error> {
-    let jobs: Vec<(&String, &Asked, MappingKind)> =
+    let jobs: Vec<(&String, &Asked, &str)> =
         workloads.iter().flat_map(|(name, asked)| schemes.iter().map(move |&m| (name, asked, m))).collect();
-    let name = |(name, _, mapping): &(&String, &Asked, MappingKind)| {
-        format!("{name} {}, {} KiB pages", mapping.name(), set.page / 1024)
+    let name = |(name, _, mapping): &(&String, &Asked, &str)| {
+        format!("{name} {}, {} KiB pages", mapping, set.page / 1024)
     };
     let runs = bench.each(&jobs, name, |&(_, asked, mapping)| {
         let mut drive = device(mapping, set.page, set.quick, set.cache)?;
@@ -324,7 +323,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         report.tables.push(scarce);
     }
     if options.claim.is_none() {
-        let shrunk = measure(bench, Set { shrink: true, ..paper }, &twins, &[MappingKind::Across])?;
+        let shrunk = measure(bench, Set { shrink: true, ..paper }, &twins, &["across"])?;
         report.tables.push(shrink_table("Twins: rollback against shrink (ours)", &twins, &runs, &shrunk));
     }
     real(bench, report, asked)
@@ -351,7 +350,7 @@ fn real(
         let runs = compare(bench, small, &unaligned)?;
         claims(&runs, &format!("{} real traces", runs.len()), &mut report.claims);
         report.tables.push(table("Real traces, 8 KiB pages, a sixteenth of the device", &unaligned, &runs));
-        let shrunk = measure(bench, Set { shrink: true, ..small }, &unaligned, &[MappingKind::Across])?;
+        let shrunk = measure(bench, Set { shrink: true, ..small }, &unaligned, &["across"])?;
         let title = "Real traces: rollback against shrink (ours)";
         report.tables.push(shrink_table(title, &unaligned, &runs, &shrunk));
     }
@@ -573,7 +572,7 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
     for ((name, _), runs) in workloads.iter().zip(runs) {
         for (mapping, r) in SCHEMES.iter().zip(runs) {
             let (w, d, a) = (&r.flash_writes, &r.flash_reads, &r.areas);
-            let mut row: Vec<Cell> = vec![name.clone().into(), mapping.name().into()];
+            let mut row: Vec<Cell> = vec![name.clone().into(), (*mapping).into()];
             row.push((r.requests[1] as f64 / sum(&r.requests)).into());
             row.extend([r.write_ms(), r.read_ms()].map(Cell::from));
             row.extend([Cause::Host, Cause::Gc, Cause::Merge, Cause::Map].map(|c| Cell::from(w[c as usize])));

@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicBool;
 
 use nandle_ssd::nand::Cause;
-use nandle_ssd::streams::{Isolation, StreamsKind};
+use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, User, named};
 use nandle_trace::{Request, Source, Turn};
@@ -21,8 +21,11 @@ use crate::measure::{Calls, Latency, Served, Waits};
 use crate::replay::{Progress, Replayer, Watch};
 
 /// The policies that are compared.
-pub const POLICIES: [StreamsKind; 4] =
-    [StreamsKind::ByTime, StreamsKind::FlashAlloc, StreamsKind::MultiStream, StreamsKind::Fdp];
+pub const POLICIES: [&str; 4] = [BY_TIME, FLASHALLOC, MULTI_STREAM, FDP];
+const BY_TIME: &str = "by-time";
+const FLASHALLOC: &str = "flashalloc";
+const MULTI_STREAM: &str = "multi-stream";
+const FDP: &str = "fdp";
 
 /// Who calls FlashAlloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ pub struct Outcome {
     /// Workload.
     pub workload: &'static str,
     /// Policy.
-    pub policy: StreamsKind,
+    pub policy: &'static str,
     /// Bytes of the logical drive.
     pub logical: u64,
     /// Nanoseconds that the phase took.
@@ -221,16 +224,16 @@ impl Outcome {
 ///
 /// # Errors
 /// If the preset is damaged.
-pub fn drive(scale: u32, policy: StreamsKind) -> Result<DeviceConfig, Error> {
+pub fn drive(scale: u32, policy: &str) -> Result<DeviceConfig, Error> {
     let mut config = preset("flashalloc-cosmos", None, &[])?.config;
     let chips = (config.geometry.chips_per_channel * config.geometry.channels / scale).max(1);
     config.geometry.channels = config.geometry.channels.min(chips);
     config.geometry.chips_per_channel = chips / config.geometry.channels;
     config.buffer.bytes /= u64::from(scale);
     config.queue.depth /= scale;
-    config.scheme.streams = policy;
+    config.scheme.streams = policy.into();
     config.streams.count = 8;
-    if policy == StreamsKind::MultiStream {
+    if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
     }
     Ok(config)
@@ -301,7 +304,7 @@ pub fn run(
     let [reads, writes, ..] = meter.latency;
     Ok(Outcome {
         workload,
-        policy: config.scheme.streams,
+        policy: POLICIES.into_iter().find(|&known| config.scheme.has(known)).unwrap_or(BY_TIME),
         logical: ssd.layout().logical_bytes,
         ns: meter.ended_ns - meter.begun_ns,
         written,
@@ -360,12 +363,12 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     // With the preset's write buffer and, at full size, without one.
     let buffers: &[bool] = if options.quick { &[true] } else { &[true, false] };
     for &buffered in buffers {
-        let jobs: Vec<(&'static str, StreamsKind)> =
+        let jobs: Vec<(&'static str, &'static str)> =
             workloads.iter().flat_map(|&w| POLICIES.iter().map(move |&policy| (w, policy))).collect();
         let note = if buffered { "" } else { ", no buffer" };
         let outcomes = bench.each(
             &jobs,
-            |(workload, policy)| format!("{workload} {}{note}", policy.name()),
+            |(workload, policy)| format!("{workload} {}{note}", policy),
             |&(workload, policy)| {
                 let mut config = drive(scale, policy)?;
                 config.buffer.bytes *= u64::from(buffered);
@@ -411,7 +414,7 @@ fn neighbours(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), 
         |(who, _)| format!("rocksdb+mysql, calls by {who}"),
         |&(_, callers)| {
             // Without calls the drive is the vanilla one.
-            let config = drive(scale, StreamsKind::FlashAlloc)?;
+            let config = drive(scale, FLASHALLOC)?;
             run("rocksdb+mysql", &config, bench.options.seed, Host::with(callers), bench.stop)
         },
     )?;
@@ -443,28 +446,27 @@ fn neighbours(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), 
 /// A setting beyond the paper.
 struct Variant {
     name: &'static str,
-    policy: StreamsKind,
+    policy: &'static str,
     change: fn(&mut DeviceConfig),
     host: Host,
 }
 
 fn variants_of() -> Vec<Variant> {
-    use StreamsKind::{ByTime, Fdp, FlashAlloc, MultiStream};
     let (calls, silent) = (Host::with(Callers::All), Host::with(Callers::Nobody));
     let variant = |name, policy, change, host| Variant { name, policy, change, host };
     vec![
-        variant("by-time", ByTime, |_| {}, silent),
-        variant("by-time, trims not honoured", ByTime, |_| {}, Host { trims: false, ..silent }),
-        variant("flashalloc, the paper's rule", FlashAlloc, |_| {}, calls),
-        variant("flashalloc, trims not honoured", FlashAlloc, |_| {}, Host { trims: false, ..calls }),
-        variant("flashalloc, ended collected", FlashAlloc, |c| c.streams.collect_ended = true, calls),
-        variant("flashalloc, blocks on demand", FlashAlloc, |c| c.streams.on_demand = true, calls),
-        variant("flashalloc, tiny objects share", FlashAlloc, |c| c.streams.share_tiny = true, calls),
-        variant("no calls, auto_align 2 MiB", FlashAlloc, |c| c.streams.auto_align = 2 << 20, silent),
-        variant("no calls, auto_run 1 MiB", FlashAlloc, |c| c.streams.auto_run = 1 << 20, silent),
-        variant("multi-stream, striped", MultiStream, |c| c.scheme.striping = "dynamic".into(), silent),
-        variant("fdp, initially isolated", Fdp, |_| {}, silent),
-        variant("fdp, persistently isolated", Fdp, |c| c.streams.isolation = Isolation::Persistently, silent),
+        variant("by-time", BY_TIME, |_| {}, silent),
+        variant("by-time, trims not honoured", BY_TIME, |_| {}, Host { trims: false, ..silent }),
+        variant("flashalloc, the paper's rule", FLASHALLOC, |_| {}, calls),
+        variant("flashalloc, trims not honoured", FLASHALLOC, |_| {}, Host { trims: false, ..calls }),
+        variant("flashalloc, ended collected", FLASHALLOC, |c| c.streams.collect_ended = true, calls),
+        variant("flashalloc, blocks on demand", FLASHALLOC, |c| c.streams.on_demand = true, calls),
+        variant("flashalloc, tiny objects share", FLASHALLOC, |c| c.streams.share_tiny = true, calls),
+        variant("no calls, auto_align 2 MiB", FLASHALLOC, |c| c.streams.auto_align = 2 << 20, silent),
+        variant("no calls, auto_run 1 MiB", FLASHALLOC, |c| c.streams.auto_run = 1 << 20, silent),
+        variant("multi-stream, striped", MULTI_STREAM, |c| c.scheme.striping = "dynamic".into(), silent),
+        variant("fdp, initially isolated", FDP, |_| {}, silent),
+        variant("fdp, persistently isolated", FDP, |c| c.streams.isolation = Isolation::Persistently, silent),
     ]
 }
 
@@ -535,7 +537,6 @@ const OPERATIONS: &str = "db_bench's operations end in RAM, ours are block reque
 
 /// The paper's numbers beside those of `outcomes`.
 fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
-    use StreamsKind::{ByTime, FlashAlloc, MultiStream};
     let find =
         |workload: &str, policy| outcomes.iter().find(|o| o.workload == workload && o.policy == policy);
     let mut add = |id, place, what: &str, workload: &str, paper, ours, rule, why| {
@@ -551,7 +552,7 @@ fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
         ("flashalloc-f2fs", "Fig 4b", "f2fs", [3.5, 1.1, 1.8], [CLEANER, FILLING, LESS]),
         ("flashalloc-f2fs", "Fig 4b", LINUX, [3.5, 1.1, 1.8], [RECYCLING, RECYCLING, LESS]),
     ] {
-        let (Some(vanilla), Some(ours)) = (find(workload, ByTime), find(workload, FlashAlloc)) else {
+        let (Some(vanilla), Some(ours)) = (find(workload, BY_TIME), find(workload, FLASHALLOC)) else {
             continue;
         };
         let ratio = ours.operations() / vanilla.operations();
@@ -561,7 +562,7 @@ fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
         add(id, place, "throughput ratio", workload, paper[2], ratio, gain, why[2]);
     }
     let alone = "mysql";
-    if let (Some(vanilla), Some(ours)) = (find(alone, ByTime), find(alone, FlashAlloc)) {
+    if let (Some(vanilla), Some(ours)) = (find(alone, BY_TIME), find(alone, FLASHALLOC)) {
         let id = "flashalloc-mysql";
         let ratio = ours.done(TPC_C) / vanilla.done(TPC_C);
         add(id, "Fig 4c", "extra WAF, vanilla", alone, 1.2, at_end(vanilla) - 1.0, value, RANDOM);
@@ -569,7 +570,7 @@ fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
         add(id, "Fig 4c", "throughput ratio", alone, 1.2, ratio, gain, ONE_DIE);
     }
     let both = "rocksdb+mysql";
-    if let (Some(vanilla), Some(ours)) = (find(both, ByTime), find(both, FlashAlloc)) {
+    if let (Some(vanilla), Some(ours)) = (find(both, BY_TIME), find(both, FLASHALLOC)) {
         let id = "flashalloc-multitenant";
         add(id, "Fig 4d", "WAF, vanilla", both, 2.5, at_end(vanilla), value, FILLING);
         add(id, "Fig 4d", "WAF, FlashAlloc", both, 1.6, at_end(ours), value, FILLING);
@@ -578,7 +579,7 @@ fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
         {
             add(id, "Fig 4d", what, both, paper, ours.done(n) / vanilla.done(n), gain, why);
         }
-        if let Some(streams) = find(both, MultiStream) {
+        if let Some(streams) = find(both, MULTI_STREAM) {
             let id = "flashalloc-vs-multistream";
             for (what, paper, n, why) in
                 [("TPC-C ratio", 1.7, TPC_C, ONE_DIE), ("db_bench ratio", 1.4, DB_BENCH, STREAMS)]
@@ -588,7 +589,7 @@ fn claims(outcomes: &[Outcome], note: &str, claims: &mut Vec<Claim>) {
         }
     }
     let four = "rocksdb-x4";
-    if let (Some(vanilla), Some(ours)) = (find(four, ByTime), find(four, FlashAlloc)) {
+    if let (Some(vanilla), Some(ours)) = (find(four, BY_TIME), find(four, FLASHALLOC)) {
         let id = "flashalloc-latency";
         let ratio =
             |share: f64| ours.writes.percentile_ns(share) as f64 / vanilla.writes.percentile_ns(share) as f64;
@@ -635,7 +636,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
         ],
     );
     for o in outcomes {
-        let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into()];
+        let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.into()];
         row.push((o.bytes() as f64 / o.logical as f64).into());
         row.extend([o.waf(), o.waf_of_last(0.5), o.waf_of_last(0.1), o.throughput() / 1e6].map(Cell::from));
         row.extend([DB_BENCH, TPC_C].map(|tenant| Cell::from(o.done(tenant) / 1e6)));
@@ -661,7 +662,7 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
     table.columns = columns;
     for o in outcomes {
         for (what, figure) in o.moments() {
-            let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.name().into(), what.into()];
+            let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.into(), what.into()];
             row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::from(y)));
             row.resize(13, Cell::Number(None));
             table.rows.push(row);
@@ -679,10 +680,7 @@ fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
                 title: format!("{}{note}: {what} of the moment", own[0].workload),
                 x: "simulated seconds".into(),
                 y: what.into(),
-                series: own
-                    .iter()
-                    .map(|o| (o.policy.name().to_owned(), o.over_time(POINTS, figure)))
-                    .collect(),
+                series: own.iter().map(|o| (o.policy.to_owned(), o.over_time(POINTS, figure))).collect(),
             });
         }
     }
@@ -719,7 +717,7 @@ fn users_table(title: &str, outcomes: &[Outcome]) -> Table {
         for (begin, end) in kinds {
             let [writes, reads, flushes] = [Op::Write, Op::Read, Op::Flush].map(|op| o.of(begin, end, op));
             let mut row: Vec<Cell> =
-                vec![o.workload.into(), o.policy.name().into(), format!("{begin} {end}").into()];
+                vec![o.workload.into(), o.policy.into(), format!("{begin} {end}").into()];
             row.extend([&writes, &reads].map(|l| Cell::from(o.rate(l.bytes) / 1e6)));
             for l in [&writes, &reads] {
                 row.extend([l.mean_ns(), l.percentile_ns(0.99) as f64].map(|ns| Cell::from(ns / 1e3)));

@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nandle_ssd::allocation::{AllocationKind, AllocationStats};
 use nandle_ssd::nand::{Cause, CellKind};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::Request;
@@ -79,7 +78,7 @@ impl Plan {
     ///
     /// # Errors
     /// If it is scaled to nothing.
-    pub fn device(&self, policy: AllocationKind, cached: bool) -> Result<Drive, Error> {
+    pub fn device(&self, policy: &str, cached: bool) -> Result<Drive, Error> {
         let mut config = preset("papa-tlc", None, &[])?.config;
         config.op_ratio = self.op_ratio;
         config.geometry.blocks_per_plane /= self.scale * self.fewer_blocks;
@@ -91,7 +90,7 @@ impl Plan {
         config.timing.program_ns.truncate(self.cell.bits() as usize);
         config.buffer.bytes = if cached { CACHE_BYTES / u64::from(self.scale) } else { 0 };
         config.gc.types_ahead = self.ahead;
-        config.scheme.allocation = policy;
+        config.scheme.allocation = policy.into();
         let layout = config.validate().map_err(invalid)?;
         Ok(Drive { config, layout })
     }
@@ -101,7 +100,7 @@ impl Plan {
     /// # Errors
     /// If there is no such workload.
     pub fn trace(&self, workload: &str) -> Result<Vec<Request>, Error> {
-        let drive = self.device(AllocationKind::Papa, false)?;
+        let drive = self.device("papa", false)?;
         let mut asked = Asked { workload: workload.into(), seed: self.seed, ..Asked::default() };
         let whole = asked.prepare(&drive)?.phases.last().and_then(|(phase, _)| phase.requests);
         asked.requests = whole.map(|n| (n / u64::from(self.scale)).max(1));
@@ -113,7 +112,7 @@ impl Plan {
     /// # Errors
     /// If it cannot be read.
     pub fn real(&self, path: &Path) -> Result<Vec<Request>, Error> {
-        let drive = self.device(AllocationKind::Papa, false)?;
+        let drive = self.device("papa", false)?;
         let asked = Asked { workload: path.to_string_lossy().into(), seed: self.seed, ..Asked::default() };
         traces::requests(&asked, &drive)
     }
@@ -186,7 +185,7 @@ pub struct Outcome {
     /// Workload.
     pub workload: String,
     /// Policy.
-    pub policy: AllocationKind,
+    pub policy: &'static str,
     /// With a write cache.
     pub cached: bool,
     /// Flash writes, and reads of RMW, by page type.
@@ -209,8 +208,8 @@ pub struct Outcome {
     pub iops: f64,
     /// Of the pages evicted from the cache, those that were partial.
     pub partial_evictions: f64,
-    /// What the policy resorted to.
-    pub allocation: AllocationStats,
+    /// What the policy resorted to: emergency and proactive collections, backup pages of CSB and MSB.
+    pub resorts: [u64; 4],
 }
 
 impl Outcome {
@@ -294,7 +293,7 @@ pub fn measure(
     plan: &Plan,
     workload: &str,
     trace: &[Request],
-    policy: AllocationKind,
+    policy: &'static str,
     cached: bool,
 ) -> Result<Outcome, Error> {
     let config = &plan.device(policy, cached)?.config;
@@ -316,9 +315,21 @@ pub fn measure(
         elapsed_ns: ssd.now(),
         iops: (2 * trace.len()) as f64 / quiet.now() as f64 * 1e9,
         partial_evictions: stats.evicted_partial_pages as f64 / stats.evictions.max(1) as f64,
-        allocation: stats.allocation.clone(),
+        resorts: [
+            stats.collection.emergency_gcs,
+            stats.collection.proactive_gcs,
+            ssd.scheme_counter("allocation.backup_csb").unwrap_or_default(),
+            ssd.scheme_counter("allocation.backup_msb").unwrap_or_default(),
+        ],
     })
 }
+
+/// The policies: the baseline, the related ones, and the paper's.
+pub const POLICIES: [&str; 4] = [STRICT, LSB_FIRST, SIZE_BASED, PAPA];
+const STRICT: &str = "strict";
+const LSB_FIRST: &str = "lsb-first";
+const SIZE_BASED: &str = "size-based";
+const PAPA: &str = "papa";
 
 /// Names of the paper's claims.
 pub const CLAIMS: &[&str] = &[
@@ -408,14 +419,12 @@ fn measure_all(
     let mut jobs = Vec::new();
     for (name, trace) in traces {
         for &cached in cached.iter().filter(|&&cached| cached == bench.wants(&["papa-cached"]) || !cached) {
-            jobs.extend(AllocationKind::ALL.iter().map(|&(policy, ..)| (name, trace, policy, cached)));
+            jobs.extend(POLICIES.iter().map(|&policy| (name, trace, policy, cached)));
         }
     }
     bench.each(
         &jobs,
-        |(name, _, policy, cached)| {
-            format!("{name} {}{}", policy.name(), if *cached { ", cached" } else { "" })
-        },
+        |(name, _, policy, cached)| format!("{name} {policy}{}", if *cached { ", cached" } else { "" }),
         |&(name, trace, policy, cached)| measure(plan, name, trace, policy, cached),
     )
 }
@@ -447,19 +456,18 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Mean over the workloads of a policy's figure to the baseline's.
-fn versus(outcomes: &[Outcome], policy: AllocationKind, cached: bool, f: impl Fn(&Outcome) -> f64) -> f64 {
+fn versus(outcomes: &[Outcome], policy: &str, cached: bool, f: impl Fn(&Outcome) -> f64) -> f64 {
     let find = |policy, workload: &str| {
         outcomes.iter().find(|o| o.policy == policy && o.cached == cached && o.workload == workload)
     };
     mean(outcomes.iter().filter(|o| o.policy == policy && o.cached == cached).filter_map(|o| {
-        let base = f(find(AllocationKind::Strict, &o.workload)?);
+        let base = f(find(STRICT, &o.workload)?);
         (base > 0.0).then(|| f(o) / base)
     }))
 }
 
 /// The paper's claims about runs, held against what came out.
 fn claims_of_runs(outcomes: &[Outcome], workload: &str, claims: &mut Vec<Claim>) {
-    use AllocationKind::{LsbFirst, Papa, SizeBased};
     let (points, fifth) = (Rule::Points(0.05), Rule::Ratio(0.2));
     let mut claim = |id, place, what: String, paper, ours, rule, why| {
         claims.push(Claim::new(id, place, what, workload, paper, ours, rule).because(why));
@@ -475,14 +483,14 @@ fn claims_of_runs(outcomes: &[Outcome], workload: &str, claims: &mut Vec<Claim>)
     ] {
         for (kind, value) in paper.into_iter().enumerate() {
             let what = format!("{} share of flash writes, papa", types[kind]);
-            claim(id, place, what, value, mean_of(Papa, cached, &|o| o.write_shares()[kind]), points, FILLED);
+            claim(id, place, what, value, mean_of(PAPA, cached, &|o| o.write_shares()[kind]), points, FILLED);
         }
     }
     for (policy, paper) in
-        [(Papa, [0.84, 0.15, 0.01]), (SizeBased, [0.79, 0.13, 0.08]), (LsbFirst, [0.50, 0.34, 0.16])]
+        [(PAPA, [0.84, 0.15, 0.01]), (SIZE_BASED, [0.79, 0.13, 0.08]), (LSB_FIRST, [0.50, 0.34, 0.16])]
     {
         for (kind, value) in paper.into_iter().enumerate() {
-            let what = format!("{} share of RMW reads, {}", types[kind], policy.name());
+            let what = format!("{} share of RMW reads, {}", types[kind], policy);
             let ours = mean_of(policy, false, &|o| o.rmw_shares()[kind]);
             claim("papa-rmw-read-types", "Fig 12", what, value, ours, points, FILLED);
         }
@@ -527,20 +535,20 @@ fn claims_of_runs(outcomes: &[Outcome], workload: &str, claims: &mut Vec<Claim>)
         ),
     ];
     for (id, place, what, f, paper, why) in ratios {
-        for (policy, value) in [Papa, SizeBased, LsbFirst].into_iter().zip(paper) {
+        for (policy, value) in [PAPA, SIZE_BASED, LSB_FIRST].into_iter().zip(paper) {
             if !value.is_nan() {
-                let what = format!("{what}, {} / strict", policy.name());
+                let what = format!("{what}, {} / strict", policy);
                 claim(id, place, what, value, versus(policy, false, f), fifth, why);
             }
         }
     }
-    let partial = mean_of(Papa, true, &|o| o.partial_evictions);
+    let partial = mean_of(PAPA, true, &|o| o.partial_evictions);
     let what = "partial pages of all that leave the cache".to_owned();
     claim("papa-cached", "Fig 19", what, 0.57, partial, points, REUSE);
     let what = "write response, papa / strict, cache on".to_owned();
-    claim("papa-cached", "Fig 20", what, 0.50, versus(Papa, true, |o| o.alone.write_ns), fifth, FILLED);
+    claim("papa-cached", "Fig 20", what, 0.50, versus(PAPA, true, |o| o.alone.write_ns), fifth, FILLED);
     let what = "under load, papa / strict, cache on".to_owned();
-    claim("papa-cached", "Fig 20", what, 0.50, versus(Papa, true, |o| o.loaded.write_ns), fifth, WAITING);
+    claim("papa-cached", "Fig 20", what, 0.50, versus(PAPA, true, |o| o.loaded.write_ns), fifth, WAITING);
 }
 
 const NONE: f64 = f64::NAN;
@@ -592,7 +600,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
         let cache = if o.cached { "on" } else { "off" };
         let mut row: Vec<Cell> = vec![
             o.workload.clone().into(),
-            o.policy.name().into(),
+            o.policy.into(),
             cache.into(),
             o.writes.iter().sum::<u64>().into(),
         ];
@@ -605,8 +613,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
             }
         }
         row.push((o.stalled_ns as f64 / o.elapsed_ns.max(1) as f64).into());
-        let a = &o.allocation;
-        row.extend([a.emergency_gcs, a.proactive_gcs, a.backup_csb, a.backup_msb].map(Cell::from));
+        row.extend(o.resorts.map(Cell::from));
         table.rows.push(row);
     }
     table
@@ -651,10 +658,10 @@ fn sizes(bench: &Bench<'_>) -> Result<Table, Error> {
         let load = |name: &&str| plan.trace(name).map(|t| (name.to_string(), t));
         let traces = bench.each(workloads, |w| format!("{w}: generated for {name}"), load)?;
         let outcomes = measure_all(bench, &plan, &traces, &[false])?;
-        for &(policy, policy_name, _) in AllocationKind::ALL {
+        for policy in POLICIES {
             let of = || outcomes.iter().filter(move |o| o.policy == policy);
             let ratio = |f: fn(&Outcome) -> f64| Cell::from(versus(&outcomes, policy, false, f));
-            let mut row: Vec<Cell> = vec![name.into(), policy_name.into()];
+            let mut row: Vec<Cell> = vec![name.into(), policy.into()];
             row.extend([0, 1, 2].map(|kind| Cell::from(mean(of().map(|o| o.write_shares()[kind])))));
             row.extend([0, 1, 2].map(|kind| Cell::from(mean(of().map(|o| o.rmw_shares()[kind])))));
             row.extend([
@@ -686,12 +693,10 @@ fn qlc_table(outcomes: &[Outcome]) -> Table {
             "erases",
         ],
     );
-    for &(policy, name, _) in
-        AllocationKind::ALL.iter().filter(|(policy, ..)| *policy != AllocationKind::Strict)
-    {
+    for policy in POLICIES.into_iter().filter(|&policy| policy != STRICT) {
         let metric = |f: fn(&Outcome) -> f64| Cell::from(versus(outcomes, policy, false, f));
         table.rows.push(vec![
-            name.into(),
+            policy.into(),
             metric(|o| o.alone.write_ns),
             metric(|o| o.alone.read_ns),
             metric(|o| o.alone.rmw_ns),

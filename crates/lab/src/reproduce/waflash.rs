@@ -5,7 +5,7 @@
 //! the best over the request sizes that were tried. The baseline of Figs 7 to 9 is `fifo+page`, which
 //! evicts whole requests as VSSIM does, that of Fig 10 `lru+page`, SSDSim's.
 
-use nandle_ssd::mapping::compaction::ENTRY_BYTES;
+use nandle_ssd::schemes::waflash::compaction::ENTRY_BYTES;
 
 use super::simulate::{Measured, simulate};
 use super::traces::{self, Real};
@@ -99,12 +99,12 @@ fn row(t: &Trial, m: &Measured) -> Vec<Cell> {
     row.extend([m.iops(), m.bytes_per_s() / f64::from(1 << 20), m.write_ns() / 1e6].map(Cell::from));
     row.push((m.write_percentile("99.000000") / 1e6).into());
     row.extend([m.read_ns() / 1e6, m.dies_busy, m.channels_busy].map(Cell::from));
-    let (p, r, b, v) = (&s.flash.programs, &s.flash.reads, &s.buffer, &s.multi_version);
+    let (p, r, b) = (&s.flash.programs, &s.flash.reads, &s.buffer);
     let counts = [p.total, r.rmw, r.total - r.rmw, p.merge, p.gc, b.evictions, b.evicted_partial_pages];
     row.extend(counts.map(Cell::from));
     row.extend([b.mean_partial_pages, b.hits as f64 / (b.hits + b.misses).max(1) as f64].map(Cell::from));
-    let versions = [v.versions_written, v.refused, v.merges_pressure, v.compacted_pages, v.compacted_extents];
-    row.extend(versions.map(Cell::from));
+    let versions = ["versions_written", "refused", "merges_pressure", "compacted_pages", "compacted_extents"];
+    row.extend(versions.map(|key| Cell::from(s.counter(&format!("multi_version.{key}")))));
     row.extend([s.rmw.lat_ns.mean / 1e6, s.waf.unwrap_or(f64::NAN)].map(Cell::from));
     row
 }

@@ -19,9 +19,9 @@ use std::path::Path;
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::Ssd;
-use nandle_ssd::inspect::Inspection;
-use nandle_ssd::nand::{BlockCondition, Extents, PageUse, Ppn, Silicon};
-use nandle_ssd::recovery::RecoveryReport;
+use nandle_ssd::drive::Inspection;
+use nandle_ssd::durability::RecoveryReport;
+use nandle_ssd::nand::{BlockCondition, Extents, Oob, PageUse, Ppn, Silicon};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ pub struct Contents {
     pub blocks_undefined: u64,
     /// Pages of the host's data.
     pub pages_data: u64,
-    /// Pages of Across-FTL's areas.
+    /// Pages of areas over page borders.
     pub pages_area: u64,
     /// Translation pages.
     pub pages_map: u64,
@@ -275,8 +275,8 @@ fn look_at_pages(
             sound_pages += 1;
             last = last.max(read.seq);
             match read.kind {
-                PageUse::Data => check.file.pages_data += 1,
-                PageUse::Area => check.file.pages_area += 1,
+                PageUse::Data if read.owner == Oob::PLAIN => check.file.pages_data += 1,
+                PageUse::Data => check.file.pages_area += 1,
                 PageUse::Map => check.file.pages_map += 1,
                 PageUse::Meta => check.file.pages_log += 1,
                 PageUse::Checkpoint => check.file.pages_checkpoint += 1,
@@ -411,8 +411,8 @@ fn look_at_drive(drive: &Drive, silicon: Silicon, seed: u64, check: &mut Check) 
         sectors: inspection.sectors.0,
         sectors_stored: inspection.sectors.1,
         sectors_unreadable: inspection.unreadable,
-        areas: flash.areas().map_or(0, |areas| u64::from(areas.live())),
-        objects: u64::from(flash.instances_live()),
+        areas: flash.map().annex().map_or(0, |areas| u64::from(areas.live())),
+        objects: u64::from(ssd.objects_live()),
         blocks: inspection.blocks,
         erases: inspection.erases,
         read_only: inspection.read_only,

@@ -327,9 +327,7 @@ impl Image {
         let oob = array.oob(ppn);
         let contents: Vec<&[u8]> = match oob.kind {
             PageUse::Erased => return Ok(()),
-            PageUse::Data | PageUse::Area => {
-                array.sectors(ppn, 0, self.geometry.sectors_per_page()).collect()
-            }
+            PageUse::Data => array.sectors(ppn, 0, self.geometry.sectors_per_page()).collect(),
             PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
                 array.note(ppn).map(|note| &note[..]).into_iter().collect()
             }
@@ -438,14 +436,14 @@ impl Image {
                 Some((lpn, start, len)) => Extents::Home { lpn, start, len },
                 None => Extents::List(&read.extents),
             };
-            let oob = Oob { kind: read.kind, stream: read.stream, extents };
+            let oob = Oob { kind: read.kind, owner: read.owner, stream: read.stream, extents };
             let torn = read.kind == PageUse::Torn;
             array.restore_page(ppn, (seq, read.version), (!torn).then_some(&oob)).map_err(|e| {
                 let plane = g.plane_of(block);
                 Error::input(format!("{}: plane {plane}: {e}: the image is damaged", self.path.display()))
             })?;
             match read.kind {
-                PageUse::Data | PageUse::Area => {
+                PageUse::Data => {
                     array.fill(ppn, 0, &contents);
                     array.lose(ppn, read.lost);
                 }

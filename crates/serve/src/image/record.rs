@@ -3,7 +3,7 @@
 //! Each record carries a checksum. A page record that was cut off reads as a torn page, a block
 //! record as a block whose erase was cut off: just what a power cut leaves.
 
-use nandle_ssd::nand::{BlockCondition, Extent, Extents, PageUse};
+use nandle_ssd::nand::{BlockCondition, Extent, Extents, Oob, PageUse};
 
 /// Bytes before a page's contents: what its out-of-band area says.
 pub const PAGE_HEAD: usize = 1024;
@@ -88,6 +88,8 @@ pub struct PageRecord {
     pub lost: u64,
     /// What it is used for.
     pub kind: PageUse,
+    /// Which scheme looks after it.
+    pub owner: u8,
     /// Which stream wrote it.
     pub stream: u16,
     /// Its single run at home: logical page, first sector, sectors.
@@ -104,7 +106,7 @@ pub fn write_page(
     out: &mut Vec<u8>,
     ppn: u32,
     (seq, version, lost): (u64, u64, u64),
-    oob: &nandle_ssd::nand::Oob<'_>,
+    oob: &Oob<'_>,
     contents: &[&[u8]],
 ) {
     out.clear();
@@ -123,6 +125,7 @@ pub fn write_page(
     out[26..28].copy_from_slice(&(list.len() as u16).to_le_bytes());
     out[28..32].copy_from_slice(&lpn.to_le_bytes());
     out[32..36].copy_from_slice(&[oob.kind as u8, form, start, len]);
+    out[36] = oob.owner;
     out[40..48].copy_from_slice(&version.to_le_bytes());
     out[48..56].copy_from_slice(&lost.to_le_bytes());
     for (n, extent) in list.iter().enumerate() {
@@ -147,21 +150,27 @@ impl PageRecord {
             version: long(head, 40),
             lost: long(head, 48),
             kind: PageUse::Torn,
+            owner: Oob::PLAIN,
             stream: 0,
             home: None,
             extents: vec![],
             length: 0,
             sum: 0,
         };
-        let kind = match head[32] {
-            1 => PageUse::Data,
-            2 => PageUse::Map,
-            3 => PageUse::Meta,
-            4 => PageUse::Padding,
-            6 => PageUse::Checkpoint,
-            7 => PageUse::Area,
+        let (kind, owner) = match head[32] {
+            1 => (PageUse::Data, head[36]),
+            2 => (PageUse::Map, Oob::PLAIN),
+            3 => (PageUse::Meta, Oob::PLAIN),
+            4 => (PageUse::Padding, Oob::PLAIN),
+            6 => (PageUse::Checkpoint, Oob::PLAIN),
+            // Images of version 1.0 have a kind for the pages of the only scheme that looked after some.
+            7 => (PageUse::Data, 1),
             _ => return Some(torn),
         };
+        // Only pages with a list of runs have an owner.
+        if owner > Oob::LAST_OWNER || (owner != Oob::PLAIN && head[33] == 0) {
+            return Some(torn);
+        }
         let runs = usize::from(u16::from_le_bytes([head[26], head[27]]));
         if word(head, 0) != PAGE_MAGIC || word(head, 8) != ppn || FIXED + runs * EXTENT_BYTES > PAGE_HEAD {
             return Some(torn);
@@ -173,6 +182,7 @@ impl PageRecord {
             .collect();
         Some(Self {
             kind,
+            owner,
             stream: u16::from_le_bytes([head[24], head[25]]),
             home: (head[33] == 0).then_some((word(head, 28), head[34], head[35])),
             extents,
@@ -206,7 +216,6 @@ impl PageRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandle_ssd::nand::Oob;
     use proptest::prelude::*;
 
     proptest! {
@@ -218,14 +227,15 @@ mod tests {
             let extents: Vec<Extent> =
                 lsns.iter().map(|&(lsn, sectors, at)| Extent { lsn, sectors, at }).collect();
             let shape = if home { Extents::Home { lpn: 77, start: 3, len: 9 } } else { Extents::List(&extents) };
-            let oob = Oob { kind: PageUse::Data, stream: 12, extents: shape };
+            let owner = if home { Oob::PLAIN } else { 5 };
+            let oob = Oob { kind: PageUse::Data, owner, stream: 12, extents: shape };
             let mut bytes = vec![];
             write_page(&mut bytes, 42, (seq, 3, 5), &oob, &[&contents]);
             let (head, rest) = bytes.split_at(PAGE_HEAD);
             let read = PageRecord::read(42, head).expect("a page");
             prop_assert!(read.is_sound(head, rest));
             prop_assert_eq!((read.seq, read.version, read.lost), (seq, 3, 5));
-            prop_assert_eq!((read.stream, read.kind), (12, PageUse::Data));
+            prop_assert_eq!((read.stream, read.kind, read.owner), (12, PageUse::Data, owner));
             prop_assert_eq!(read.home, home.then_some((77, 3, 9)));
             prop_assert_eq!(&read.extents, if home { &[][..] } else { &extents });
             let at = flip % bytes.len();

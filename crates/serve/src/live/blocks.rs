@@ -1,8 +1,8 @@
 //! The map of blocks.
 
 use nandle_ssd::Ssd;
-use nandle_ssd::blocks::State;
 use nandle_ssd::nand::{Geometry, PageUse};
+use nandle_ssd::space::State;
 use serde_json::{Value, json};
 
 use crate::Device;
@@ -34,11 +34,11 @@ fn cell(ssd: &Ssd, geometry: &Geometry, number: u64) -> Cell {
     let pages = array.pages_programmed(block);
     let stream = if pages == 0 || state == State::Bad {
         -1
-    } else if blocks.object(block).is_some() {
+    } else if blocks.group(block).is_some() {
         OBJECTS
     } else {
         let oob = array.oob(geometry.ppn(block, 0));
-        if matches!(oob.kind, PageUse::Data | PageUse::Area) { i32::from(oob.stream) } else { INTERNAL }
+        if oob.kind == PageUse::Data { i32::from(oob.stream) } else { INTERNAL }
     };
     Cell { state, valid: blocks.valid(block), pages, stream }
 }

@@ -20,7 +20,6 @@ use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
-use nandle_ssd::streams::StreamsKind;
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -201,7 +200,7 @@ pub(crate) fn start(drive: &Drive, seed: u64, logical_bytes: u64) -> Result<(Fee
     let (sender, receiver) = sync_channel(QUEUE);
     let counts = Arc::new(Counts::default());
     let mut worker = Worker {
-        objects: drive.config.scheme.streams == StreamsKind::FlashAlloc,
+        objects: ssd.knows_objects(),
         scheme: scheme.clone(),
         seed,
         ssd,
@@ -284,7 +283,7 @@ impl Worker {
     fn carry_out(&mut self, order: Order) -> Result<(), Error> {
         let (arrival, op, lsn, sectors, fua, stream, ranges) = match order {
             Order::NextUnit(handle) => {
-                self.ssd.next_reclaim_unit(handle);
+                self.ssd.next_unit(handle);
                 return Ok(());
             }
             Order::Command { arrival, op, lsn, sectors, fua, stream, ranges } => {

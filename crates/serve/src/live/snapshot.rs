@@ -93,7 +93,7 @@ impl Snapshot {
             free_blocks: free.clone().map(u64::from).sum(),
             free_blocks_min: free.min().unwrap_or(0),
             bad_blocks: geometry.blocks().saturating_sub(good),
-            instances: ssd.flash().instances_live(),
+            instances: ssd.objects_live(),
             read_only: ssd.is_read_only(),
         }
     }

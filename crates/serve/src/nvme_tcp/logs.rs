@@ -3,8 +3,10 @@
 //! Counters begin when the drive is switched on, so with the start of the server: the flash keeps none
 //! but the erase counts.
 
-use nandle_ssd::blocks::State;
 use nandle_ssd::nand::BlockCondition;
+use nandle_ssd::schemes::Isolation;
+use nandle_ssd::schemes::fdp::Fdp;
+use nandle_ssd::space::State;
 use nandle_ssd::{Op, Ssd};
 
 use super::model::{EVENT_INVALID_PLACEMENT, Model, ONE};
@@ -110,7 +112,7 @@ impl Look {
     pub fn io(sqe: &Sqe, model: &Model) -> Result<Self, Status> {
         if sqe.opcode() == op::FLASHALLOC_QUERY {
             let bytes = fitting((u64::from(sqe.cdw(10)) + 1) * 4, sqe)?;
-            return if model.flashalloc { Ok(Self::Instances(bytes)) } else { Err(Status::INVALID_OPCODE) };
+            return if model.objects { Ok(Self::Instances(bytes)) } else { Err(Status::INVALID_OPCODE) };
         }
         let bytes = fitting((u64::from(sqe.cdw(11)) + 1) * 4, sqe)?;
         match sqe.cdw(10) & 0xff {
@@ -257,7 +259,7 @@ fn effects(model: &Model) -> Vec<u8> {
         out[1024 + 4 * usize::from(op::IO_MANAGEMENT_RECEIVE)] = PLAIN;
         out[1024 + 4 * usize::from(op::IO_MANAGEMENT_SEND)] = PLAIN;
     }
-    if model.flashalloc {
+    if model.objects {
         for opcode in [op::FLASHALLOC, op::FLASHALLOC_QUERY, op::FLASHALLOC_PLAIN] {
             out[1024 + 4 * usize::from(opcode)] = PLAIN;
         }
@@ -396,13 +398,12 @@ fn ocp(ssd: &Ssd, model: &Model) -> Vec<u8> {
 }
 
 fn unit_bytes(ssd: &Ssd) -> u64 {
-    let pages = ssd.flash().fdp().map_or(0, nandle_ssd::streams::fdp::Fdp::unit_pages);
+    let pages = ssd.scheme::<Fdp>().map_or(0, Fdp::unit_pages);
     pages * u64::from(ssd.flash().geometry().page_bytes)
 }
 
 /// TP4146: FDP Configurations, with one configuration.
 fn configurations(ssd: &Ssd, model: &Model) -> Vec<u8> {
-    use nandle_ssd::streams::Isolation;
     let handles = usize::from(model.handles);
     let size = (64 + 4 * handles).next_multiple_of(8);
     let mut out = vec![0; 16 + size];
@@ -450,8 +451,8 @@ fn handles(ssd: &Ssd, model: &Model) -> Vec<u8> {
     put(&mut out, 14, &model.handles.to_le_bytes());
     let geometry = ssd.flash().geometry();
     let blocks = u64::from(geometry.page_bytes / geometry.sector_bytes);
-    let handles = ssd.flash().fdp().map_or(&[][..], |fdp| fdp.handles());
-    for (number, handle) in handles.iter().enumerate() {
+    let handles = ssd.scheme::<Fdp>().into_iter().flat_map(|fdp| fdp.handles(ssd.flash()));
+    for (number, handle) in handles.enumerate() {
         let mut one = [0; 32];
         put(&mut one, 0, &(number as u16).to_le_bytes());
         put(&mut one, 2, &(number as u16).to_le_bytes());
@@ -465,7 +466,7 @@ fn handles(ssd: &Ssd, model: &Model) -> Vec<u8> {
 /// zero; then 32 bytes a range: instance (4), its logical blocks (4), first logical block (8), pages
 /// that the instance may still write (8), its blocks of flash (4), flags (4; bit 0: the drive began it).
 fn instances(ssd: &Ssd) -> Vec<u8> {
-    let instances = ssd.flash().flashalloc_instances();
+    let instances = ssd.objects();
     let mut out = vec![0; 16];
     put(&mut out, 0, &(instances.len() as u32).to_le_bytes());
     let ranges: usize = instances.iter().map(|i| i.ranges.len()).sum();

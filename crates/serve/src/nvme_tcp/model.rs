@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::streams::StreamsKind;
 
 use crate::Shape;
 
@@ -47,7 +46,7 @@ pub struct Model {
     /// Streams that a host may name; 0 without the directive.
     pub streams: u16,
     /// FlashAlloc is known.
-    pub flashalloc: bool,
+    pub objects: bool,
 }
 
 impl Model {
@@ -63,7 +62,7 @@ impl Model {
             uuid,
             handles: 0,
             streams: 0,
-            flashalloc: false,
+            objects: false,
         }
     }
 
@@ -71,12 +70,12 @@ impl Model {
     #[must_use]
     pub fn new(config: &DeviceConfig, shape: Shape, identity: &str) -> Self {
         let count = u16::try_from(config.streams.count).unwrap_or(u16::MAX);
-        let kind = config.scheme.streams;
+        let scheme = &config.scheme;
         Self {
-            handles: if kind == StreamsKind::Fdp { count } else { 0 },
+            handles: if scheme.has("fdp") { count } else { 0 },
             // Stream 0 is what comes without a directive.
-            streams: if kind == StreamsKind::MultiStream { count - 1 } else { 0 },
-            flashalloc: kind == StreamsKind::FlashAlloc,
+            streams: if scheme.has("multi-stream") { count - 1 } else { 0 },
+            objects: scheme.has("flashalloc"),
             ..Self::plain(shape, &config.name, identity)
         }
     }

@@ -492,7 +492,7 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
             let trims = ranges.map(|range| Io::trim(range.first * sector, range.sectors * sector).fua(fua));
             submit(Kind::Other, trims.collect())
         }
-        op::FLASHALLOC if model.flashalloc => {
+        op::FLASHALLOC if model.objects => {
             let ((list, ranges), free, make) = (ranges()?, sqe.cdw(11) & 1 != 0, sqe.cdw(11) & 2 == 0);
             if !free && !make {
                 return Err(Status::INVALID_FIELD);
@@ -501,7 +501,7 @@ fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) 
             let ends = ends.map(|range| Io::object_ends(range.first * sector, range.sectors * sector));
             submit(Kind::Other, ends.chain(make.then(|| Io::object_of(list))).collect())
         }
-        op::FLASHALLOC_PLAIN if model.flashalloc => {
+        op::FLASHALLOC_PLAIN if model.objects => {
             let offset = u64::from(sqe.cdw(10)) * sector;
             submit(Kind::Other, vec![Io::object(offset, u64::from(sqe.cdw(14)) * 4096)])
         }

@@ -34,7 +34,7 @@ use crate::flash::{Flash, Reads, Stats};
 use crate::map::{Map, run_mask};
 use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
-use crate::space::{Space, SpaceSettings};
+use crate::space::{PageClass, PageTypes, Space, SpaceSettings};
 use request::Requests;
 
 /// A drive in time. Plain data: a clone goes its own way from here on.
@@ -146,6 +146,19 @@ impl Ssd {
     /// that were added before it.
     pub fn add(&mut self, scheme: Box<dyn Scheme>) {
         self.schemes.add(scheme);
+        self.prefer_page_types();
+    }
+    /// Where page types are chosen, those go first that a scheme from outside likes best.
+    pub(super) fn prefer_page_types(&mut self) {
+        let types = self.config.cell.kind.bits() as usize;
+        let order = |class| self.schemes.page_types(class, types);
+        if !self.flash.space().chooses_types() || PageClass::ALL.iter().all(|&class| order(class).is_none()) {
+            return;
+        }
+        let rules = PageTypes::new("preferred", types, |class, survivors| {
+            PageTypes::preference(&order(class).unwrap_or_default(), types, survivors)
+        });
+        self.flash.space_mut().set_page_types(rules);
     }
 
     // ---- to look at ---------------------------------------------------------------------------------

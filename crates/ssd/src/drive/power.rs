@@ -87,6 +87,7 @@ impl Ssd {
         let silicon = flash.into_media().cut_power(protected);
         let mut ssd = Self::assemble(&config, seed, |nand| Media::power_on(nand, silicon))?;
         ssd.schemes.take_over(&schemes);
+        ssd.prefer_page_types();
         let mut report = ssd.recover(Look::Checkpoint, None).unwrap_or_default();
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);

@@ -10,7 +10,7 @@ use crate::buffer::{Buffer, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Write, page};
 use crate::map::Fragment;
-use crate::space::{Candidates, GroupId};
+use crate::space::{Candidates, GroupId, PageClass};
 
 /// What answers a question if no scheme does.
 const BASELINE: &[Name] = &[
@@ -212,6 +212,11 @@ impl Schemes {
         let at = self.slots.iter().take_while(|slot| matches!(slot, Slot::Outside(_))).count();
         self.slots.insert(at, Slot::Outside(scheme));
         self.learn_interests();
+    }
+    /// The first opinion on page types: see [`Scheme::page_types`].
+    pub(crate) fn page_types(&self, class: PageClass, types: usize) -> Option<Vec<usize>> {
+        let opinions = self.slots.iter().map(|slot| slot.as_dyn().page_types(class, types));
+        opinions.into_iter().find(|order| !order.is_empty())
     }
     /// The drive was powered on again: counters go on, and schemes from outside are asked as before.
     pub(crate) fn take_over(&mut self, before: &Self) {

@@ -15,7 +15,7 @@ use crate::buffer::{Buffer, BufferPlan, Entry, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Write};
 use crate::map::{Fragment, TableShape};
-use crate::space::{Candidates, GroupId, SpacePlan};
+use crate::space::{Candidates, GroupId, PageClass, SpacePlan};
 
 /// Physical pages.
 pub type Pages = SmallVec<[Ppn; 4]>;
@@ -334,6 +334,11 @@ pub trait Scheme: Any + Debug + Send + Sync {
     /// more pages than it may have counts as none.
     fn rewrites(&self, _flash: &Flash, _lpn: u32, _mask: u64, _stored: u64) -> Option<u64> {
         None
+    }
+    /// In which order writes of a class like the `types` page types, fastest = 0; empty: it has no opinion.
+    /// Asked once, when the scheme is added to a drive whose own scheme chooses page types.
+    fn page_types(&self, _class: PageClass, _types: usize) -> Vec<usize> {
+        Vec::new()
     }
     /// The stream of a write of `sectors` sectors from `lsn`, for which the host gave the id `hint`.
     fn stream(&self, _flash: &Flash, _lsn: u64, _sectors: u64, _hint: u16) -> Option<u16> {

@@ -68,6 +68,13 @@ pub struct PageClass {
 impl PageClass {
     /// Pages that the drive writes for itself.
     pub const SYSTEM: Self = Self { full: true, alone: false };
+    /// All classes.
+    pub const ALL: [Self; 4] = [
+        Self { full: false, alone: false },
+        Self { full: false, alone: true },
+        Self { full: true, alone: false },
+        Self { full: true, alone: true },
+    ];
 
     /// What the out-of-band area says of a page's group and class.
     pub fn label(self, group: GroupId) -> u16 {

@@ -11,7 +11,7 @@ const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 163
 
 fn subsystem() -> Subsystem {
     let mut model = Model::plain(SHAPE, "test", "test");
-    (model.flashalloc, model.handles, model.streams) = (true, 4, 3);
+    (model.objects, model.handles, model.streams) = (true, 4, 3);
     Subsystem::new(model)
 }
 
