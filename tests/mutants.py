@@ -162,7 +162,7 @@ MUTANTS = {
          "if inside & part.mask != 0 {", "--test across"),
         ("across: a dissolved area loses its other half", "homeless.push((other, area.appn));", "", "--test across"),
         ("across: there is always a page to spare for an area", "if !flash.can_spare_area(first) {", "if false {",
-         "--test oracle"),
+         "--test compose"),
         ("across: what stays in areas is written home too", "let mut held = in_areas(flash, lpn, None) & !part.mask;",
          "let mut held = 0;", "--test across"),
         ("across: areas do not shrink", "if shrink { flash.stats.across.shrinks += hit.len() as u64;",
