@@ -1,16 +1,18 @@
 //! Small devices of very different kinds, for tests that want trouble.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::allocation::AllocationKind;
-use nandle_ssd::buffer::BufferKind;
-use nandle_ssd::buffer::pc_lru::Insert;
-use nandle_ssd::config::{BufferConfig, CellConfig, GcConfig, MapCacheConfig, QueueConfig, WearConfig};
-use nandle_ssd::mapping::MappingKind;
-use nandle_ssd::mapping::mrsm::MrsmConfig;
-use nandle_ssd::mapping::multi_version::PointerKind;
+use nandle_ssd::buffer::BufferConfig;
+use nandle_ssd::collect::GcConfig;
+use nandle_ssd::collect::victim::VictimKind;
+use nandle_ssd::config::QueueConfig;
+use nandle_ssd::map::MapCacheConfig;
+use nandle_ssd::media::CellConfig;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
-use nandle_ssd::streams::{Isolation, StreamsKind};
-use nandle_ssd::victim::VictimKind;
+use nandle_ssd::schemes::Isolation;
+use nandle_ssd::schemes::mrsm::MrsmConfig;
+use nandle_ssd::schemes::pc_lru::Insert;
+use nandle_ssd::schemes::waflash::PointerKind;
+use nandle_ssd::space::WearConfig;
 
 /// The same device with no more spare than it needs.
 #[allow(dead_code)]
@@ -93,7 +95,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
             "fifo",
             with(&|c| {
                 c.buffer.bytes = 32 << 10;
-                c.scheme.buffer = BufferKind::Fifo;
+                c.scheme.buffer = "fifo".into();
                 c.gc.victim = VictimKind::CostBenefit;
             }),
         ),
@@ -156,8 +158,8 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
             "waflash",
             with(&|c| {
                 c.buffer.bytes = 48 << 10;
-                c.scheme.buffer = BufferKind::PcLru;
-                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.buffer = "pc-lru".into();
+                c.scheme.mapping = "multi-version".into();
                 c.scheme.compaction = true;
                 c.scheme.multi_version.table_share = 1.0;
                 c.op_ratio = 0.9;
@@ -170,9 +172,9 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.geometry.page_bytes = 16384;
                 c.buffer.bytes = 256 << 10;
                 c.map_cache.bytes = 32768;
-                c.scheme.buffer = BufferKind::PcLru;
+                c.scheme.buffer = "pc-lru".into();
                 c.scheme.pc_lru.insert = Insert::At(5);
-                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.mapping = "multi-version".into();
                 c.scheme.compaction = true;
                 c.scheme.multi_version.table_share = 1.0;
                 c.scheme.multi_version.max_versions = 3;
@@ -184,8 +186,8 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
             "mca, multi-version, direct pointers, wear levelling",
             with(&|c| {
                 c.buffer.bytes = 32 << 10;
-                c.scheme.buffer = BufferKind::Mca;
-                c.scheme.mapping = MappingKind::MultiVersion;
+                c.scheme.buffer = "mca".into();
+                c.scheme.mapping = "multi-version".into();
                 c.scheme.multi_version.pointer = PointerKind::Direct;
                 c.scheme.multi_version.version_budget = 1.0;
                 c.scheme.multi_version.idle_merge_after_ns = 1_000_000;
@@ -214,8 +216,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
 /// Devices for each policy that chooses page types: MLC, TLC and QLC, large and small sectors, with
 /// and without a buffer, wear levelling, a mapping cache.
 pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
-    use nandle_ssd::allocation::AllocationKind::{LsbFirst, Papa, SizeBased};
-    let device = |policy: AllocationKind, kind: CellKind, f: &dyn Fn(&mut DeviceConfig)| {
+    let device = |policy: &str, kind: CellKind, f: &dyn Fn(&mut DeviceConfig)| {
         let mut c = base();
         c.geometry.blocks_per_plane = 24;
         c.cell = CellConfig { kind, program_order: ProgramOrder::Relaxed, ..CellConfig::default() };
@@ -223,7 +224,7 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
         c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000, 8_000_000];
         c.timing.read_ns.truncate(kind.bits() as usize);
         c.timing.program_ns.truncate(kind.bits() as usize);
-        c.scheme.allocation = policy;
+        c.scheme.allocation = policy.into();
         f(&mut c);
         c
     };
@@ -237,27 +238,27 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
         c.op_ratio = 0.9;
     };
     vec![
-        ("lsb-first, TLC", device(LsbFirst, CellKind::Tlc, &|_| ())),
-        ("lsb-first, QLC, buffer", device(LsbFirst, CellKind::Qlc, &|c| c.buffer.bytes = 32 << 10)),
-        ("lsb-first, MLC, wear levelling", device(LsbFirst, CellKind::Mlc, &levelled)),
-        ("size-based, TLC, 4 KiB sectors", device(SizeBased, CellKind::Tlc, &large_sectors)),
-        ("size-based, MLC, buffer", device(SizeBased, CellKind::Mlc, &|c| c.buffer.bytes = 32 << 10)),
-        ("size-based, QLC, wear levelling", device(SizeBased, CellKind::Qlc, &levelled)),
-        ("papa, TLC, 4 KiB sectors", device(Papa, CellKind::Tlc, &large_sectors)),
+        ("lsb-first, TLC", device("lsb-first", CellKind::Tlc, &|_| ())),
+        ("lsb-first, QLC, buffer", device("lsb-first", CellKind::Qlc, &|c| c.buffer.bytes = 32 << 10)),
+        ("lsb-first, MLC, wear levelling", device("lsb-first", CellKind::Mlc, &levelled)),
+        ("size-based, TLC, 4 KiB sectors", device("size-based", CellKind::Tlc, &large_sectors)),
+        ("size-based, MLC, buffer", device("size-based", CellKind::Mlc, &|c| c.buffer.bytes = 32 << 10)),
+        ("size-based, QLC, wear levelling", device("size-based", CellKind::Qlc, &levelled)),
+        ("papa, TLC, 4 KiB sectors", device("papa", CellKind::Tlc, &large_sectors)),
         (
             "papa, TLC, smallest spare, emergencies only",
-            device(Papa, CellKind::Tlc, &|c| {
+            device("papa", CellKind::Tlc, &|c| {
                 c.op_ratio = 0.4118;
                 c.gc.types_ahead = false;
             }),
         ),
         (
             "size-based, TLC, emergencies only",
-            device(SizeBased, CellKind::Tlc, &|c| c.gc.types_ahead = false),
+            device("size-based", CellKind::Tlc, &|c| c.gc.types_ahead = false),
         ),
         (
             "papa, TLC, buffer, tiny mapping cache",
-            device(Papa, CellKind::Tlc, &|c| {
+            device("papa", CellKind::Tlc, &|c| {
                 c.geometry.page_bytes = 512;
                 c.geometry.sector_bytes = 512;
                 c.geometry.pages_per_block = 30;
@@ -267,13 +268,13 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.buffer.bytes = 8 << 10;
             }),
         ),
-        ("papa, MLC, wear levelling", device(Papa, CellKind::Mlc, &levelled)),
+        ("papa, MLC, wear levelling", device("papa", CellKind::Mlc, &levelled)),
         (
             "papa, QLC, factory bad, FIFO buffer",
-            device(Papa, CellKind::Qlc, &|c| {
+            device("papa", CellKind::Qlc, &|c| {
                 c.geometry.pages_per_block = 14;
                 c.buffer.bytes = 32 << 10;
-                c.scheme.buffer = BufferKind::Fifo;
+                c.scheme.buffer = "fifo".into();
                 c.wear.factory_bad = 0.05;
                 c.op_ratio = 0.9;
             }),
@@ -283,15 +284,15 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
 
 /// Devices with areas over page borders, and with regions mapped by sub-page.
 pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
-    let with = |mapping: MappingKind, sub_pages: u32, region_pages: u32, f: &dyn Fn(&mut DeviceConfig)| {
+    let with = |mapping: &str, sub_pages: u32, region_pages: u32, f: &dyn Fn(&mut DeviceConfig)| {
         let mut c = base();
-        c.scheme.mapping = mapping;
+        c.scheme.mapping = mapping.into();
         c.scheme.mrsm = MrsmConfig { sub_pages, region_pages, switch_after: 16 / sub_pages };
         c.op_ratio = 1.2;
         f(&mut c);
         c
     };
-    let across = |f: &dyn Fn(&mut DeviceConfig)| with(MappingKind::Across, 4, 64, f);
+    let across = |f: &dyn Fn(&mut DeviceConfig)| with("across", 4, 64, f);
     let tiny_cache = |c: &mut DeviceConfig| {
         c.buffer.bytes = 32 << 10;
         c.geometry.page_bytes = 2048;
@@ -306,7 +307,7 @@ pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
         c.timing.read_ns = vec![50_000, 100_000, 150_000];
         c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
         c.scheme.striping = "dynamic".into();
-        c.scheme.buffer = BufferKind::Fifo;
+        c.scheme.buffer = "fifo".into();
         c.buffer.bytes = 256 << 10;
         c.map_cache.bytes = 65536;
     };
@@ -320,11 +321,11 @@ pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
             }),
         ),
         ("across, 4 KiB sectors, fifo, TLC, dynamic", across(&large_sectors)),
-        ("mrsm", with(MappingKind::Mrsm, 4, 64, &|_| ())),
-        ("mrsm, lru, tiny mapping cache", with(MappingKind::Mrsm, 2, 100, &tiny_cache)),
+        ("mrsm", with("mrsm", 4, 64, &|_| ())),
+        ("mrsm, lru, tiny mapping cache", with("mrsm", 2, 100, &tiny_cache)),
         (
             "mrsm, 4 KiB sectors, fifo, TLC, dynamic",
-            with(MappingKind::Mrsm, 4, 32, &|c| {
+            with("mrsm", 4, 32, &|c| {
                 large_sectors(c);
                 c.scheme.mrsm.switch_after = 2;
             }),
@@ -347,12 +348,12 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
     };
     let everything = |c: &mut DeviceConfig| {
         c.buffer.bytes = 48 << 10;
-        c.scheme.buffer = BufferKind::PcLru;
-        c.scheme.mapping = MappingKind::AcrossVersions;
+        c.scheme.buffer = "pc-lru".into();
+        c.scheme.mapping = "across+multi-version".into();
         c.scheme.compaction = true;
         c.scheme.multi_version.table_share = 1.0;
-        c.scheme.allocation = AllocationKind::Papa;
-        c.scheme.streams = StreamsKind::FlashAlloc;
+        c.scheme.allocation = "papa".into();
+        c.scheme.streams = "flashalloc".into();
     };
     vec![
         ("everything", tlc(&everything)),
@@ -373,7 +374,7 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "across, versions, direct pointers, no buffer",
             tlc(&|c| {
-                c.scheme.mapping = MappingKind::AcrossVersions;
+                c.scheme.mapping = "across+multi-version".into();
                 c.scheme.multi_version.pointer = PointerKind::Direct;
                 c.scheme.multi_version.version_budget = 1.0;
                 c.scheme.multi_version.idle_merge_after_ns = 1_000_000;
@@ -384,10 +385,10 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
             "across, compaction, size-based, two streams",
             tlc(&|c| {
                 c.buffer.bytes = 48 << 10;
-                c.scheme.mapping = MappingKind::Across;
+                c.scheme.mapping = "across".into();
                 c.scheme.compaction = true;
-                c.scheme.allocation = AllocationKind::SizeBased;
-                c.scheme.streams = StreamsKind::MultiStream;
+                c.scheme.allocation = "size-based".into();
+                c.scheme.streams = "multi-stream".into();
                 c.streams.count = 2;
             }),
         ),
@@ -395,11 +396,11 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
             "mrsm, papa, persistent handles, mca",
             tlc(&|c| {
                 c.buffer.bytes = 32 << 10;
-                c.scheme.buffer = BufferKind::Mca;
-                c.scheme.mapping = MappingKind::Mrsm;
+                c.scheme.buffer = "mca".into();
+                c.scheme.mapping = "mrsm".into();
                 c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
-                c.scheme.allocation = AllocationKind::Papa;
-                c.scheme.streams = StreamsKind::Fdp;
+                c.scheme.allocation = "papa".into();
+                c.scheme.streams = "fdp".into();
                 c.streams.count = 2;
                 c.streams.isolation = Isolation::Persistently;
             }),

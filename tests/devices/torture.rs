@@ -3,7 +3,6 @@
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
 use nandle_ssd::nand::Silicon;
-use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
 /// Random traffic of `requests` requests against `ssd`; every read is checked.
@@ -42,9 +41,8 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
             92..=97 => Op::Trim,
             _ => Op::Flush,
         };
-        let streams = ssd.config().scheme.streams;
-        let stream = if streams == StreamsKind::ByTime { 0 } else { draw.below(4) as u16 };
-        let op = match draw_object(streams, draw) {
+        let stream = if ssd.config().scheme.has("by-time") { 0 } else { draw.below(4) as u16 };
+        let op = match draw_object(ssd, draw) {
             Some(of_objects) if op == Op::Write => of_objects,
             _ => op,
         };
@@ -74,8 +72,8 @@ pub fn torture(ssd: &mut Ssd, oracle: &mut Oracle, draw: &mut Stream, requests: 
 }
 
 /// What a write becomes now and then where objects are known.
-fn draw_object(streams: StreamsKind, draw: &mut Stream) -> Option<Op> {
-    match (streams == StreamsKind::FlashAlloc).then(|| draw.below(40))? {
+fn draw_object(ssd: &Ssd, draw: &mut Stream) -> Option<Op> {
+    match ssd.knows_objects().then(|| draw.below(40))? {
         0 => Some(Op::FlashAlloc),
         1 => Some(Op::FlashFree),
         _ => None,
@@ -138,7 +136,7 @@ pub fn power_on(config: &DeviceConfig, silicon: Silicon, seed: u64) -> Ssd {
     let ssd = Ssd::power_on(config, silicon, seed).expect("a valid device");
     let digest = |ssd: &Ssd| ssd.recovery().expect("it was recovered").map;
     assert_eq!(digest(&ssd), digest(&scanned), "the checkpoint says something else than the pages");
-    assert_eq!(ssd.flash().instances_live(), scanned.flash().instances_live(), "objects");
+    assert_eq!(ssd.objects_live(), scanned.objects_live(), "objects");
     ssd
 }
 
