@@ -4,8 +4,9 @@
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
-use nandle_ssd::mapping::MappingKind;
 use nandle_ssd::nand::Cause;
+use nandle_ssd::schemes::across::{Across, AcrossStats};
+use nandle_ssd::schemes::mrsm::{Mrsm, MrsmStats};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
 #[allow(dead_code)]
@@ -17,13 +18,21 @@ mod drive;
 use drive::{closed, one, programs};
 
 /// The paper's page: 8 KiB of 16 sectors.
-fn paper(mapping: MappingKind) -> DeviceConfig {
+fn paper(mapping: &str) -> DeviceConfig {
     let mut config = devices::base();
     config.geometry.page_bytes = 8192;
     config.geometry.blocks_per_plane = 64;
     config.op_ratio = 1.0;
-    config.scheme.mapping = mapping;
+    config.scheme.mapping = mapping.into();
     config
+}
+
+fn across(ssd: &Ssd) -> &AcrossStats {
+    ssd.scheme::<Across>().expect("the mapping has areas").stats()
+}
+
+fn mrsm(ssd: &Ssd) -> &MrsmStats {
+    ssd.scheme::<Mrsm>().expect("the mapping has regions").stats()
 }
 
 fn reads(ssd: &Ssd) -> u64 {
@@ -43,60 +52,60 @@ const K: u64 = 2;
 
 #[test]
 fn figures_6_and_7() {
-    let mut ssd = Ssd::new(&paper(MappingKind::Across), 0, 1).expect("a valid device");
+    let mut ssd = Ssd::new(&paper("across"), 0, 1).expect("a valid device");
     let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
     let read = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Read, lsn, sectors);
     // Pages 128 and 129 hold data.
     assert_eq!(cost(&mut ssd, write(1024 * K, 16 * K)), (2, 0));
     // Fig 6: write(1028K, 6K) straddles them: one program, no read; PMT and AMT know.
     assert_eq!(cost(&mut ssd, write(1028 * K, 6 * K)), (1, 0));
-    let (_, entry) = ssd.flash().areas().unwrap().at(128).expect("AIdx of page 128");
+    let (_, entry) = ssd.flash().map().annex().unwrap().at(128).expect("AIdx of page 128");
     assert_eq!((entry.offset, entry.size), (8, 12));
-    assert_eq!(ssd.flash().areas().unwrap().at(129), None);
+    assert_eq!(ssd.flash().map().annex().unwrap().at(129), None);
     // Fig 7a: a read of 1030K to 1034K lies in the area: one page.
     assert_eq!(cost(&mut ssd, read(1030 * K, 4 * K)), (0, 1));
-    assert_eq!((ssd.stats().across.direct_reads, ssd.stats().across.merged_reads), (1, 0));
+    assert_eq!((across(&ssd).direct_reads, across(&ssd).merged_reads), (1, 0));
     // Fig 7b: more than the area: area and normal page, two pages as without it.
     assert_eq!(cost(&mut ssd, read(1030 * K, 6 * K)), (0, 2));
-    assert_eq!((ssd.stats().across.direct_reads, ssd.stats().across.merged_reads), (1, 1));
+    assert_eq!((across(&ssd).direct_reads, across(&ssd).merged_reads), (1, 1));
     // Fig 6: 1030K to 1036K: AMerge, the area grows from 12 to 16 sectors; it is read, then written.
     assert_eq!(cost(&mut ssd, write(1030 * K, 6 * K)), (1, 1));
-    let (_, entry) = ssd.flash().areas().unwrap().at(128).expect("AIdx of page 128");
+    let (_, entry) = ssd.flash().map().annex().unwrap().at(128).expect("AIdx of page 128");
     assert_eq!((entry.offset, entry.size), (8, 16));
-    assert_eq!(ssd.stats().across.profitable_merges, 1);
+    assert_eq!(across(&ssd).profitable_merges, 1);
     // Fig 6: write(1030K, 8K): the union is 20 sectors: ARollback, area and both pages read, both written.
     assert_eq!(cost(&mut ssd, write(1030 * K, 8 * K)), (2, 3));
-    assert_eq!(ssd.flash().areas().unwrap().live(), 0);
-    assert_eq!(ssd.flash().areas().unwrap().at(128), None);
+    assert_eq!(ssd.flash().map().annex().unwrap().live(), 0);
+    assert_eq!(ssd.flash().map().annex().unwrap().at(128), None);
     assert_eq!(cost(&mut ssd, read(1024 * K, 16 * K)), (0, 2));
-    let stats = &ssd.stats().across;
+    let stats = across(&ssd);
     assert_eq!((stats.direct_writes, stats.rollbacks, stats.unprofitable_merges), (1, 1, 0));
 }
 
 #[test]
 fn other_cases() {
-    let mut ssd = Ssd::new(&paper(MappingKind::Across), 0, 1).expect("a valid device");
+    let mut ssd = Ssd::new(&paper("across"), 0, 1).expect("a valid device");
     let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
     let trim = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Trim, lsn, sectors);
-    let live = |ssd: &Ssd| ssd.flash().areas().unwrap().live();
+    let live = |ssd: &Ssd| ssd.flash().map().annex().unwrap().live();
     assert_eq!(cost(&mut ssd, write(0, 48)), (3, 0));
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
     // A small write inside the area: unprofitable, the area's page is read.
     assert_eq!(cost(&mut ssd, write(14, 1)), (1, 1));
-    assert_eq!(ssd.stats().across.unprofitable_merges, 1);
+    assert_eq!(across(&ssd).unprofitable_merges, 1);
     // Beside the area: only the base page is read, and the area stays.
     assert_eq!(cost(&mut ssd, write(2, 2)), (1, 1));
     assert_eq!(live(&ssd), 1);
     // The run covers the area: no read.
     assert_eq!(cost(&mut ssd, write(10, 12)), (1, 0));
-    assert_eq!(ssd.stats().across.profitable_merges, 1);
+    assert_eq!(across(&ssd).profitable_merges, 1);
     // Full pages over all of the area: it dies without a read.
     assert_eq!(cost(&mut ssd, write(0, 32)), (2, 0));
-    assert_eq!((live(&ssd), ssd.stats().across.rollbacks), (0, 0));
+    assert_eq!((live(&ssd), across(&ssd).rollbacks), (0, 0));
     // A full page over half of it: the other page's share goes home.
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
     assert_eq!(cost(&mut ssd, write(16, 16)), (2, 2));
-    assert_eq!((live(&ssd), ssd.stats().across.rollbacks), (0, 1));
+    assert_eq!((live(&ssd), across(&ssd).rollbacks), (0, 1));
     // Areas on both sides of a page; a run over the second border that needs the first area's
     // sectors dissolves it.
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
@@ -104,29 +113,29 @@ fn other_cases() {
     assert_eq!(live(&ssd), 2);
     // Read: the first area, page 0; the second area, page 2.
     assert_eq!(cost(&mut ssd, write(18, 15)), (3, 4));
-    assert_eq!((live(&ssd), ssd.stats().across.rollbacks), (0, 3));
+    assert_eq!((live(&ssd), across(&ssd).rollbacks), (0, 3));
     // Trim of a half, then of the rest.
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
     assert_eq!(cost(&mut ssd, trim(0, 16)), (0, 0));
-    assert_eq!(ssd.flash().areas().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((16, 4)));
+    assert_eq!(ssd.flash().map().annex().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((16, 4)));
     assert_eq!(cost(&mut ssd, trim(17, 3)), (0, 0));
-    assert_eq!(ssd.flash().areas().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((16, 1)));
+    assert_eq!(ssd.flash().map().annex().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((16, 1)));
     assert_eq!(cost(&mut ssd, trim(16, 1)), (0, 0));
     assert_eq!(live(&ssd), 0);
 
-    let mut config = paper(MappingKind::Across);
+    let mut config = paper("across");
     config.scheme.across.shrink = true;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     assert_eq!(cost(&mut ssd, write(0, 48)), (3, 0));
     assert_eq!(cost(&mut ssd, write(12, 8)), (1, 0));
     assert_eq!(cost(&mut ssd, write(16, 16)), (1, 0));
-    assert_eq!(ssd.flash().areas().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((12, 4)));
-    assert_eq!((ssd.stats().across.shrinks, ssd.stats().across.rollbacks), (1, 0));
+    assert_eq!(ssd.flash().map().annex().unwrap().at(0).map(|(_, e)| (e.offset, e.size)), Some((12, 4)));
+    assert_eq!((across(&ssd).shrinks, across(&ssd).rollbacks), (1, 0));
 }
 
 #[test]
 fn mrsm_writes_sub_pages_without_reading() {
-    let mut config = paper(MappingKind::Mrsm);
+    let mut config = paper("mrsm");
     config.scheme.mrsm.switch_after = 2;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
@@ -134,7 +143,7 @@ fn mrsm_writes_sub_pages_without_reading() {
     // By page: read, modify, write. The second update splits the region, and no longer reads.
     assert_eq!(cost(&mut ssd, write(0, 8)), (1, 1));
     assert_eq!(cost(&mut ssd, write(0, 8)), (1, 0));
-    assert_eq!(ssd.stats().mrsm.split_regions, 1);
+    assert_eq!(mrsm(&ssd).split_regions, 1);
     // Half a page on both sides of a border: packed into one page; the read needs only that.
     assert_eq!(cost(&mut ssd, write(24, 16)), (1, 0));
     assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 24, 16)), (0, 1));
@@ -148,12 +157,12 @@ fn mrsm_writes_sub_pages_without_reading() {
 
 #[test]
 fn a_region_goes_by_sub_page_and_back() {
-    let mut config = paper(MappingKind::Mrsm);
+    let mut config = paper("mrsm");
     config.scheme.mrsm.region_pages = 8;
     config.scheme.mrsm.switch_after = 3;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     let write = |ssd: &mut Ssd, lsn: u64, sectors: u64| _ = one(ssd, Op::Write, lsn, sectors);
-    let split = |ssd: &Ssd| (ssd.stats().mrsm.split_regions, ssd.stats().mrsm.joined_regions);
+    let split = |ssd: &Ssd| (mrsm(ssd).split_regions, mrsm(ssd).joined_regions);
     // Partial writes to pages without other data are no updates; the third update splits the region.
     (1..8).for_each(|page| write(&mut ssd, 16 * page, 4));
     write(&mut ssd, 0, 16);
@@ -173,14 +182,14 @@ fn a_region_goes_by_sub_page_and_back() {
 
 #[test]
 fn runs_form_in_the_buffer() {
-    let mut config = paper(MappingKind::Across);
+    let mut config = paper("across");
     config.buffer.bytes = 64 << 10;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     // The tail of page 0 and the head of page 1 come one by one and leave as one.
     one(&mut ssd, Op::Write, 12, 4);
     one(&mut ssd, Op::Write, 16, 6);
     assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Flush, 0, 0)), (1, 0));
-    assert_eq!(ssd.stats().across.direct_writes, 1);
+    assert_eq!(across(&ssd).direct_writes, 1);
     // They do not touch the border, or do not fit one page: each goes home.
     one(&mut ssd, Op::Write, 44, 3);
     one(&mut ssd, Op::Write, 48, 3);
@@ -212,7 +221,7 @@ fn aligned_traffic_costs_what_it_costs_on_page_mapping() {
                 ssd.flash().fragments().digest(),
             )
         };
-        let (page, across) = (run(MappingKind::Page), run(MappingKind::Across));
+        let (page, across) = (run("page"), run("across"));
         assert_eq!((page.1, page.2, page.3), (across.1, across.2, across.3));
         // Room for three programs is asked for, so a write may wait for it a little earlier.
         let ratio = across.0 as f64 / page.0 as f64;
@@ -245,7 +254,7 @@ fn areas_never_go_wrong_around_borders() {
     for seed in 0..24 {
         let mut draw = Stream::new(seed, "borders");
         let mut config = devices::base();
-        config.scheme.mapping = MappingKind::Across;
+        config.scheme.mapping = "across".into();
         config.scheme.across.shrink = draw.chance(0.4);
         config.op_ratio = 1.3;
         config.buffer.bytes = if draw.chance(0.4) { 16 << 10 } else { 0 };

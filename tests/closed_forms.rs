@@ -2,9 +2,8 @@
 //! Method: small experiments whose result a formula gives, to the nanosecond where it can.
 
 use nandle_random::Stream;
-use nandle_ssd::buffer::BufferKind;
+use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::nand::CellKind;
-use nandle_ssd::victim::VictimKind;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -192,8 +191,8 @@ fn buffered_writes_cost_ram_until_there_is_no_room() {
     let mut config = array(1, 1);
     config.timing.dram_ns = 1_000;
     config.buffer.bytes = 2 * 4096;
-    for kind in [BufferKind::Lru, BufferKind::Fifo] {
-        config.scheme.buffer = kind;
+    for kind in ["lru", "fifo"] {
+        config.scheme.buffer = kind.into();
         let mut ssd = new(&config);
         assert_eq!(one(&mut ssd, Op::Write, 0, 8), 1_000);
         assert_eq!(one(&mut ssd, Op::Write, 8, 8), 1_000);
@@ -203,7 +202,7 @@ fn buffered_writes_cost_ram_until_there_is_no_room() {
         // The next page has to wait until a victim is on flash.
         assert_eq!(one(&mut ssd, Op::Write, 16, 8), 1_000 + TRANSFER + PROGRAM);
         // LRU keeps the page that was written last; FIFO lets the oldest request go.
-        let kept = if kind == BufferKind::Lru { 0 } else { 8 };
+        let kept = if kind == "lru" { 0 } else { 8 };
         assert_eq!(one(&mut ssd, Op::Read, kept, 8), 1_000);
         assert_eq!(one(&mut ssd, Op::Flush, 0, 0), 1_000 + 2 * (TRANSFER + PROGRAM));
         assert_eq!(one(&mut ssd, Op::Flush, 0, 0), 1_000);
@@ -383,7 +382,7 @@ fn settle_into(ssd: &mut Ssd, done: &mut Vec<nandle_ssd::Completion>) {
 
 #[test]
 fn greedy_picks_the_argmin() {
-    use nandle_ssd::blocks::State;
+    use nandle_ssd::space::State;
     let mut config = array(1, 2);
     config.geometry.blocks_per_plane = 24;
     config.geometry.pages_per_block = 16;

@@ -10,9 +10,8 @@ use std::sync::Mutex;
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
-use nandle_ssd::config::RecoveryConfig;
+use nandle_ssd::durability::RecoveryConfig;
 use nandle_ssd::nand::{CellKind, FaultConfig, ProgramOrder, Silicon};
-use nandle_ssd::streams::StreamsKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -66,7 +65,7 @@ impl Bench {
         let span = if draw.chance(0.5) { sectors / 8 } else { sectors };
         let lsn = draw.below(span.max(length + 1) - length);
         let lsn = if draw.chance(0.4) { lsn / spp * spp } else { lsn };
-        let objects = self.ssd.config().scheme.streams == StreamsKind::FlashAlloc;
+        let objects = self.ssd.knows_objects();
         let op = match draw.below(100) {
             0..=4 => Op::Read,
             5..=85 => Op::Write,
@@ -117,7 +116,7 @@ impl Bench {
         let whole = scanned.recovery().expect("it was recovered");
         assert_eq!(report.map, whole.map, "the checkpoint says something else than the pages");
         assert!(report.blocks_scanned <= whole.blocks_scanned);
-        assert_eq!(self.ssd.flash().flashalloc_instances(), scanned.flash().flashalloc_instances());
+        assert_eq!(self.ssd.objects(), scanned.objects());
         self.ssd.check();
         let (contents, gone) = self.ssd.contents(0, self.ssd.layout().logical_sectors);
         self.oracle.power_cut(&contents, &gone);
@@ -159,18 +158,18 @@ fn more_devices() -> Vec<(&'static str, DeviceConfig)> {
         f(&mut c);
         c
     };
-    let streams = |kind: StreamsKind| {
+    let streams = |policy: &str| {
         with(&|c| {
-            c.scheme.streams = kind;
+            c.scheme.streams = policy.into();
             c.streams.count = 2;
             c.op_ratio = 1.2;
         })
     };
     let protected = RecoveryConfig { plp: true, ..RecoveryConfig::default() };
     vec![
-        ("flashalloc", streams(StreamsKind::FlashAlloc)),
-        ("multi-stream", streams(StreamsKind::MultiStream)),
-        ("fdp", streams(StreamsKind::Fdp)),
+        ("flashalloc", streams("flashalloc")),
+        ("multi-stream", streams("multi-stream")),
+        ("fdp", streams("fdp")),
         (
             "protected, buffer",
             with(&|c| {
@@ -200,7 +199,7 @@ fn more_devices() -> Vec<(&'static str, DeviceConfig)> {
             "programs and reads fail, mrsm, tiny mapping cache",
             with(&|c| {
                 c.faults = FaultConfig { program_rate: 5e-3, read_rate: 2e-3, ..FaultConfig::default() };
-                c.scheme.mapping = nandle_ssd::mapping::MappingKind::Mrsm;
+                c.scheme.mapping = "mrsm".into();
                 c.geometry.blocks_per_plane = 32;
                 c.map_cache.bytes = 8192;
                 c.op_ratio = 2.0;
@@ -258,11 +257,12 @@ fn enumerate(name: &str, config: &DeviceConfig, nightly: bool) -> Tally {
     bench.oracle.at_rest();
     assert_eq!(bench.oracle.verdict(), Ok(()), "{name}");
     let stats = bench.ssd.stats();
+    let counter = |name| bench.ssd.scheme_counter(name).expect("a scheme counts it");
     tally.collections = stats.gc_invocations;
-    tally.merges = stats.multi_version.merges_gc + stats.multi_version.merges_pressure;
-    tally.rollbacks = stats.across.rollbacks;
+    tally.merges = counter("multi_version.merges_gc") + counter("multi_version.merges_pressure");
+    tally.rollbacks = counter("across.rollbacks");
     tally.checkpoint_pages = stats.checkpoint_pages;
-    tally.objects = stats.flashalloc_calls;
+    tally.objects = stats.object_calls;
     tally.failures = stats.program_failures;
     println!(
         "{name}: {} cuts, {} from a checkpoint, {} during recovery, {} again; {} collections, {} checkpoint pages",

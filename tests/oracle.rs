@@ -7,9 +7,7 @@ mod devices;
 #[path = "devices/torture.rs"]
 mod torture;
 use devices::{base, least, small_devices};
-use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::nand::{CellKind, ProgramOrder};
-use nandle_ssd::streams::StreamsKind;
 use torture::{cut_power, run};
 
 #[test]
@@ -48,8 +46,8 @@ fn checkpoints_leave_collection_what_it_gains() {
     (g.channels, g.blocks_per_plane, g.pages_per_block, g.page_bytes) = (1, 13, 7, 1024);
     config.cell.kind = CellKind::Tlc;
     config.cell.program_order = ProgramOrder::Relaxed;
-    config.scheme.allocation = AllocationKind::SizeBased;
-    config.scheme.streams = StreamsKind::MultiStream;
+    config.scheme.allocation = "size-based".into();
+    config.scheme.streams = "multi-stream".into();
     config.streams.count = 3;
     config.recovery.checkpoint_interval = 2;
     let config = least(config);

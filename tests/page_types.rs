@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use nandle_random::Stream;
-use nandle_ssd::allocation::AllocationKind;
-use nandle_ssd::config::CellConfig;
+use nandle_ssd::media::CellConfig;
 use nandle_ssd::nand::{Cause, CellKind, ProgramOrder};
+use nandle_ssd::schemes::Seam;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -18,10 +18,10 @@ mod devices;
 #[allow(dead_code)]
 #[path = "devices/drive.rs"]
 mod drive;
-use drive::{closed, one, programs};
+use drive::{closed, counter, one, programs};
 
 /// One plane of `blocks` blocks of `pages` pages of 8 sectors.
-fn one_plane(policy: AllocationKind, kind: CellKind, blocks: u32, pages: u32) -> DeviceConfig {
+fn one_plane(policy: &str, kind: CellKind, blocks: u32, pages: u32) -> DeviceConfig {
     let mut c = devices::base();
     c.geometry.channels = 1;
     c.geometry.planes_per_die = 1;
@@ -32,7 +32,7 @@ fn one_plane(policy: AllocationKind, kind: CellKind, blocks: u32, pages: u32) ->
     c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000, 8_000_000];
     c.timing.read_ns.truncate(kind.bits() as usize);
     c.timing.program_ns.truncate(kind.bits() as usize);
-    c.scheme.allocation = policy;
+    c.scheme.allocation = policy.into();
     c.gc.types_ahead = false;
     c.op_ratio = 2.0;
     // Every page is accounted for.
@@ -122,7 +122,7 @@ impl Model {
 #[test]
 fn papa_follows_the_papers_life_cycle() {
     for (seed, share) in [(1, 0.75), (2, 0.5), (3, 0.95), (4, 0.25), (5, 0.0), (6, 1.0)] {
-        let mut config = one_plane(AllocationKind::Papa, CellKind::Tlc, 40, 24);
+        let mut config = one_plane("papa", CellKind::Tlc, 40, 24);
         config.op_ratio = 0.2;
         config.wear.dynamic = false; // the free queue is first in, first out
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
@@ -150,19 +150,19 @@ fn papa_follows_the_papers_life_cycle() {
 #[test]
 fn papa_backs_up_and_collects_as_in_figure_10() {
     // 12 blocks of 4 LSB, 4 CSB and 4 MSB pages, hot partial writes only.
-    let config = one_plane(AllocationKind::Papa, CellKind::Tlc, 12, 12);
+    let config = one_plane("papa", CellKind::Tlc, 12, 12);
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     let writes = |ssd: &mut Ssd, count: u64| (0..count).for_each(|n| _ = one(ssd, Op::Write, n % 20 * 8, 2));
     writes(&mut ssd, 48);
     assert_eq!(host_types(&ssd), [48, 0, 0, 0], "every LSB page of the plane comes first");
     writes(&mut ssd, 48);
     assert_eq!(host_types(&ssd), [48, 48, 0, 0], "then CSB pages are the backup");
-    assert_eq!((ssd.stats().allocation.backup_csb, ssd.stats().allocation.emergency_gcs), (48, 0));
+    assert_eq!((counter(&ssd, "allocation.backup_csb"), ssd.stats().collection.emergency_gcs), (48, 0));
     writes(&mut ssd, 1);
     assert_eq!(host_types(&ssd), [49, 48, 0, 0], "then collection makes an LSB page");
-    assert_eq!(ssd.stats().allocation.emergency_gcs, 1);
+    assert_eq!(ssd.stats().collection.emergency_gcs, 1);
     assert_eq!(
-        ssd.stats().allocation.unfinished_victims,
+        ssd.stats().collection.unfinished_victims,
         1,
         "no block is full: MSB pages were never written"
     );
@@ -172,13 +172,13 @@ fn papa_backs_up_and_collects_as_in_figure_10() {
     }
     let types = host_types(&ssd);
     assert_eq!(types[2], 16, "no CSB page was left: {types:?}");
-    assert_eq!(ssd.stats().allocation.backup_msb, 16);
+    assert_eq!(counter(&ssd, "allocation.backup_msb"), 16);
     ssd.check();
 }
 
 #[test]
 fn four_types_split_in_the_middle() {
-    let config = one_plane(AllocationKind::Papa, CellKind::Qlc, 12, 16);
+    let config = one_plane("papa", CellKind::Qlc, 12, 16);
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     for n in 0..48 + 30 {
         one(&mut ssd, Op::Write, n % 60 * 8, 2);
@@ -192,7 +192,7 @@ fn four_types_split_in_the_middle() {
 
 #[test]
 fn size_based_looks_at_the_request() {
-    let config = one_plane(AllocationKind::SizeBased, CellKind::Tlc, 12, 12);
+    let config = one_plane("size-based", CellKind::Tlc, 12, 12);
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     for n in 0..20 {
         one(&mut ssd, Op::Write, n % 12 * 8, 8);
@@ -205,7 +205,7 @@ fn size_based_looks_at_the_request() {
     for n in 0..29 {
         one(&mut ssd, Op::Write, n % 12 * 8, 1);
     }
-    let stats = &ssd.stats().allocation;
+    let stats = &ssd.stats().collection;
     assert_eq!(host_types(&ssd)[0], 49);
     assert_eq!((stats.emergency_gcs, stats.unfinished_victims), (1, 1), "no LSB page left: one is collected");
     ssd.check();
@@ -213,7 +213,7 @@ fn size_based_looks_at_the_request() {
 
 #[test]
 fn lsb_first_ends_up_even() {
-    let mut config = one_plane(AllocationKind::LsbFirst, CellKind::Tlc, 60, 24);
+    let mut config = one_plane("lsb-first", CellKind::Tlc, 60, 24);
     config.op_ratio = 0.2;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     for n in 0..480 {
@@ -230,7 +230,7 @@ fn lsb_first_ends_up_even() {
 
 #[test]
 fn strict_order_writes_a_third_each() {
-    let mut config = one_plane(AllocationKind::Strict, CellKind::Tlc, 24, 24);
+    let mut config = one_plane("strict", CellKind::Tlc, 24, 24);
     config.cell.program_order = ProgramOrder::Strict;
     config.op_ratio = 0.5;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
@@ -249,11 +249,11 @@ fn strict_order_writes_a_third_each() {
 
 #[test]
 fn refused_without_a_relaxed_order_or_types_to_choose() {
-    let mut config = one_plane(AllocationKind::Papa, CellKind::Tlc, 24, 24);
+    let mut config = one_plane("papa", CellKind::Tlc, 24, 24);
     config.cell.program_order = ProgramOrder::Strict;
     let error = config.validate().expect_err("rules 6 and 7 forbid it");
     assert_eq!((error.field.as_str(), error.value.as_str()), ("cell.program_order", "strict"));
-    let mut config = one_plane(AllocationKind::LsbFirst, CellKind::Slc, 24, 24);
+    let mut config = one_plane("lsb-first", CellKind::Slc, 24, 24);
     config.timing.read_ns.truncate(1);
     config.timing.program_ns.truncate(1);
     assert_eq!(config.validate().expect_err("one type only").field, "cell.kind");
@@ -263,7 +263,7 @@ fn refused_without_a_relaxed_order_or_types_to_choose() {
 #[test]
 fn no_mixture_of_writes_brings_a_full_device_to_a_standstill() {
     let count = if std::env::var_os("NANDLE_NIGHTLY").is_some() { 400_000 } else { 12_000 };
-    for &(policy, name, _) in AllocationKind::ALL {
+    for policy in devices::policies(Seam::Allocation) {
         for kind in [CellKind::Mlc, CellKind::Tlc, CellKind::Qlc] {
             for (n, (share, most)) in
                 [(1.0, 1), (1.0, 7), (0.0, 8), (0.0, 24), (0.5, 8), (0.97, 24)].into_iter().enumerate()
@@ -289,9 +289,9 @@ fn no_mixture_of_writes_brings_a_full_device_to_a_standstill() {
                         }
                     });
                     ssd.check();
-                    let label = format!("{name} {kind:?} {share} {most} {striping}");
+                    let label = format!("{policy} {kind:?} {share} {most} {striping}");
                     assert!(ssd.stats().gc_invocations > 500, "{label}: {:?}", ssd.stats());
-                    println!("{label}: host {:?} {:?}", host_types(&ssd), ssd.stats().allocation);
+                    println!("{label}: host {:?} {:?}", host_types(&ssd), ssd.stats().collection);
                 }
             }
         }

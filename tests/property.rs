@@ -5,15 +5,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
-use nandle_ssd::allocation::AllocationKind;
-use nandle_ssd::buffer::BufferKind;
-use nandle_ssd::buffer::pc_lru::Insert;
-use nandle_ssd::mapping::MappingKind;
-use nandle_ssd::mapping::mrsm::MrsmConfig;
-use nandle_ssd::mapping::multi_version::{MultiVersionConfig, PointerKind};
+use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
-use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::victim::VictimKind;
+use nandle_ssd::schemes::Seam;
+use nandle_ssd::schemes::mrsm::MrsmConfig;
+use nandle_ssd::schemes::pc_lru::Insert;
+use nandle_ssd::schemes::waflash::{MultiVersionConfig, PointerKind};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 use proptest::prelude::*;
 
@@ -60,14 +57,21 @@ prop_compose! {
     }
 }
 
+/// The sums that stand: MRSM packs parts of pages by itself.
+fn mappings() -> Vec<String> {
+    let mut all = devices::mappings();
+    all.retain(|mapping| mapping == "mrsm" || !mapping.contains("mrsm"));
+    all
+}
+
 prop_compose! {
     fn device()(
         planes in 1..3_u32, dies in 1..3_u32, sectors in prop::sample::select(vec![1_u32, 2, 4, 8, 13, 64]),
         pages in 3..9_u32, blocks in 10..14_u32,
         cell in prop::sample::select(vec![CellKind::Slc, CellKind::Mlc, CellKind::Tlc, CellKind::Qlc]),
-        relaxed in any::<bool>(), policy in 0..AllocationKind::ALL.len(),
+        relaxed in any::<bool>(), policy in prop::sample::select(devices::policies(Seam::Allocation)),
         buffer in prop::sample::select(vec![0_u64, 1, 3, 9]),
-        kind in prop::sample::select(vec![BufferKind::Lru, BufferKind::Fifo, BufferKind::Mca, BufferKind::PcLru]),
+        kind in prop::sample::select(devices::policies(Seam::Buffer)),
         insert in prop::sample::select(vec![Insert::Stay, Insert::Head, Insert::At(3)]),
         multi_version in prop::option::of(multi_version()), compaction in any::<bool>(),
         cache in prop::bool::weighted(0.3),
@@ -76,8 +80,8 @@ prop_compose! {
         suspend in prop::sample::select(vec![Suspend::None, Suspend::Erase, Suspend::ProgramErase]),
         dynamic in any::<bool>(), multi_plane in any::<bool>(), copyback in any::<bool>(),
         copies in 1..5_u32, dram in 0..2_000_u64, wear in prop::bool::weighted(0.3),
-        mapping in 0..2 * MappingKind::ALL.len(), shrink in any::<bool>(), spare in 0..4_u32,
-        streams in 0..2 * StreamsKind::ALL.len(), on_demand in any::<bool>(),
+        mapping in prop::option::weighted(0.5, prop::sample::select(mappings())), shrink in any::<bool>(), spare in 0..4_u32,
+        streams in prop::option::weighted(0.5, prop::sample::select(devices::policies(Seam::Streams))), on_demand in any::<bool>(),
         interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
     ) -> DeviceConfig {
         let mut c = devices::base();
@@ -90,14 +94,14 @@ prop_compose! {
         c.cell.kind = cell;
         c.cell.program_order = if relaxed { ProgramOrder::Relaxed } else { ProgramOrder::Strict };
         if relaxed && cell != CellKind::Slc {
-            c.scheme.allocation = AllocationKind::ALL[policy].0;
+            c.scheme.allocation = policy.into();
         }
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes);
-        c.scheme.buffer = if buffer > 0 { kind } else { BufferKind::Lru };
+        c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
         c.scheme.pc_lru.insert = insert;
         c.scheme.compaction = compaction;
         if let Some(settings) = multi_version {
-            c.scheme.mapping = MappingKind::MultiVersion;
+            c.scheme.mapping = "multi-version".into();
             c.scheme.multi_version = settings;
         }
         c.map_cache.bytes = if cache { 2 * u64::from(c.geometry.page_bytes) } else { 0 };
@@ -113,14 +117,14 @@ prop_compose! {
         }
         c.wear.static_gap = if wear { 2 } else { 0 };
         // Half of all devices keep the mapping and the streams that the others are compared with.
-        if let Some(&(mapping, ..)) = MappingKind::ALL.get(mapping)
+        if let Some(mapping) = mapping
             && sectors > 1
         {
+            c.scheme.compaction &= mapping != "mrsm";
             c.scheme.mapping = mapping;
-            c.scheme.compaction &= mapping != MappingKind::Mrsm;
         }
-        if let Some(&(streams, ..)) = StreamsKind::ALL.get(streams) {
-            c.scheme.streams = streams;
+        if let Some(streams) = streams {
+            c.scheme.streams = streams.into();
             c.streams.count = 3;
             (c.streams.on_demand, c.streams.collect_ended) = (on_demand, on_demand);
         }

@@ -9,7 +9,6 @@ use assert_cmd::Command;
 use nandle_lab::reproduce::traces::{self, Real};
 use nandle_lab::reproduce::{Options, Paper, Report, Verdict, across, run};
 use nandle_lab::workload::Asked;
-use nandle_ssd::mapping::MappingKind;
 
 fn nandle() -> Command {
     let mut command = Command::cargo_bin("nandle").expect("the program");
@@ -74,7 +73,7 @@ fn aligned_traces_lose_nothing_under_across() {
         requests: Some(2_000),
         ..Asked::default()
     };
-    let [page, across] = [MappingKind::Page, MappingKind::Across].map(|mapping| {
+    let [page, across] = ["page", "across"].map(|mapping| {
         let drive = across::device(mapping, 8192, true, 1).expect("a preset");
         across::run(&asked, &drive).expect("it runs")
     });

@@ -5,12 +5,11 @@
 use std::sync::atomic::AtomicBool;
 
 use nandle_lab::reproduce::flashalloc::{Callers, Host, drive, run};
-use nandle_ssd::streams::StreamsKind;
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.
 #[test]
 fn random_2_mib_overwrites_need_no_copies() {
-    let [vanilla, ours] = [StreamsKind::ByTime, StreamsKind::FlashAlloc].map(|policy| {
+    let [vanilla, ours] = ["by-time", "flashalloc"].map(|policy| {
         let config = drive(16, policy).expect("a preset");
         run("fio-2m-8", &config, 1, Host::with(Callers::All), &AtomicBool::new(false)).expect("it runs")
     });
@@ -29,10 +28,10 @@ fn tenants_part_and_their_bytes_are_the_hosts() {
         let config = drive(16, policy).expect("a preset");
         run("rocksdb+mysql", &config, 1, Host::with(callers), &AtomicBool::new(false)).expect("it runs")
     };
-    let vanilla = go(StreamsKind::ByTime, Callers::All);
-    let nobody = go(StreamsKind::FlashAlloc, Callers::Nobody);
-    let ours = go(StreamsKind::FlashAlloc, Callers::All);
-    let alone = go(StreamsKind::FlashAlloc, Callers::Only("mysql"));
+    let vanilla = go("by-time", Callers::All);
+    let nobody = go("flashalloc", Callers::Nobody);
+    let ours = go("flashalloc", Callers::All);
+    let alone = go("flashalloc", Callers::Only("mysql"));
     assert_eq!(
         (vanilla.ns, vanilla.bytes()),
         (nobody.ns, nobody.bytes()),

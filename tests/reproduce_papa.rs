@@ -2,8 +2,7 @@
 //! and their reads on fast pages, faster writes, more erases.
 //! Method: a 128th of the paper's size; `nandle reproduce papa` runs the whole.
 
-use nandle_lab::reproduce::papa::{Outcome, Plan, WORKLOADS, measure};
-use nandle_ssd::allocation::AllocationKind;
+use nandle_lab::reproduce::papa::{Outcome, POLICIES, Plan, WORKLOADS, measure};
 use nandle_ssd::nand::CellKind;
 
 fn small() -> Plan {
@@ -13,10 +12,10 @@ fn small() -> Plan {
 fn every_policy(plan: &Plan, workload: &str, cached: bool) -> Vec<Outcome> {
     let trace = plan.trace(workload).expect("a workload of this name");
     let run = |policy| measure(plan, workload, &trace, policy, cached).expect("a valid device");
-    AllocationKind::ALL.iter().map(|&(policy, ..)| run(policy)).collect()
+    POLICIES.iter().map(|&policy| run(policy)).collect()
 }
 
-fn of(outcomes: &[Outcome], policy: AllocationKind) -> &Outcome {
+fn of<'a>(outcomes: &'a [Outcome], policy: &str) -> &'a Outcome {
     outcomes.iter().find(|o| o.policy == policy).expect("every policy was run")
 }
 
@@ -25,7 +24,7 @@ fn the_experiment_shows_what_the_scheme_is_for() {
     for workload in WORKLOADS {
         for cached in [false, true] {
             let outcomes = every_policy(&small(), workload, cached);
-            let (papa, base) = (of(&outcomes, AllocationKind::Papa), of(&outcomes, AllocationKind::Strict));
+            let (papa, base) = (of(&outcomes, "papa"), of(&outcomes, "strict"));
             let label = format!("{workload} cached {cached}");
             assert!(
                 papa.alone.write_ns < base.alone.write_ns,
@@ -45,7 +44,7 @@ fn it_holds_with_four_bits_a_cell() {
     let plan = Plan { cell: CellKind::Qlc, ..small() };
     for workload in ["prxy", "fin"] {
         let outcomes = every_policy(&plan, workload, false);
-        let (papa, base) = (of(&outcomes, AllocationKind::Papa), of(&outcomes, AllocationKind::Strict));
+        let (papa, base) = (of(&outcomes, "papa"), of(&outcomes, "strict"));
         assert!(base.write_shares()[3] > 0.2, "{workload}: {:?}", base.write_shares());
         assert!(papa.write_shares()[0] > base.write_shares()[0], "{workload}: {:?}", papa.write_shares());
         assert!(papa.alone.write_ns < base.alone.write_ns, "{workload}");

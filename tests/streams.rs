@@ -5,9 +5,9 @@
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
-use nandle_ssd::allocation::AllocationKind;
 use nandle_ssd::nand::Ppn;
-use nandle_ssd::streams::{Isolation, StreamsKind};
+use nandle_ssd::schemes::Isolation;
+use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
 mod devices;
@@ -23,10 +23,11 @@ fn stream_devices() -> Vec<(String, DeviceConfig)> {
             config.geometry.blocks_per_plane += 14;
             config.op_ratio += if policy == "fdp persistent" { 0.4 } else { 0.0 };
             config.scheme.streams = match policy {
-                "multi-stream" => StreamsKind::MultiStream,
-                "fdp" | "fdp persistent" => StreamsKind::Fdp,
-                _ => StreamsKind::FlashAlloc,
-            };
+                "multi-stream" => "multi-stream",
+                "fdp" | "fdp persistent" => "fdp",
+                _ => "flashalloc",
+            }
+            .into();
             match policy {
                 "fdp persistent" => config.streams.isolation = Isolation::Persistently,
                 "on demand" => (config.streams.on_demand, config.streams.collect_ended) = (true, true),
@@ -145,7 +146,7 @@ impl Traffic {
 
 /// The small devices with strict allocation: streams are refused together with anything else.
 fn strict_devices() -> Vec<(&'static str, DeviceConfig)> {
-    let strict = |c: &DeviceConfig| c.scheme.allocation == AllocationKind::Strict;
+    let strict = |c: &DeviceConfig| c.scheme.allocation == "strict";
     small_devices().into_iter().filter(|(_, c)| strict(c)).collect()
 }
 
@@ -160,7 +161,7 @@ fn reads_return_the_last_write_under_every_policy() {
         assert_eq!(oracle.verdict(), Ok(()), "{name}");
         assert!(oracle.checked() > 1_000, "{name}");
         let stats = ssd.stats();
-        if config.scheme.streams == StreamsKind::FlashAlloc {
+        if ssd.knows_objects() {
             assert!(traffic.accepted > 50, "{name}: {} calls carried out", traffic.accepted);
             assert!(traffic.refused > 50, "{name}: {} calls refused", traffic.refused);
             let counts = &stats.streams[stats.streams.len() - 2];
@@ -173,7 +174,7 @@ fn reads_return_the_last_write_under_every_policy() {
             "{name}: {} of {} calls, {} live, gc {}, demoted {}, by trim {}, {:?}",
             traffic.accepted,
             traffic.accepted + traffic.refused,
-            ssd.flash().instances_live(),
+            ssd.objects_live(),
             stats.gc_invocations,
             stats.dedicated_demoted,
             stats.block_erases_by_trim,
@@ -241,7 +242,7 @@ fn objects_device() -> DeviceConfig {
     config.geometry.sector_bytes = 4096;
     config.geometry.blocks_per_plane = 40;
     config.op_ratio = 0.6;
-    config.scheme.streams = StreamsKind::FlashAlloc;
+    config.scheme.streams = "flashalloc".into();
     config
 }
 
@@ -289,8 +290,8 @@ fn programs(ssd: &Ssd) -> u64 {
 fn without_a_call_the_drive_is_the_vanilla_one() {
     for (name, mut config) in strict_devices() {
         let mut digests = vec![];
-        for streams in [StreamsKind::ByTime, StreamsKind::FlashAlloc] {
-            config.scheme.streams = streams;
+        for streams in ["by-time", "flashalloc"] {
+            config.scheme.streams = streams.into();
             let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
             let mut draw = Stream::new(1, "same");
             let sectors = ssd.layout().logical_sectors;
@@ -314,14 +315,14 @@ fn objects_written_at_once_share_no_block() {
     for object in 0..6 {
         assert_eq!(alloc(&mut ssd, object * 2 * block, 2 * block), Status::Ok);
     }
-    assert_eq!(ssd.flash().instances_live(), 6);
+    assert_eq!(ssd.objects_live(), 6);
     for page in 0..2 * block {
         for object in 0..6 {
             run(&mut ssd, Op::Write, object * 2 * block + page, 1, &[]);
             run(&mut ssd, Op::Write, 200 + page, 1, &[]);
         }
     }
-    assert_eq!(ssd.flash().instances_live(), 0, "full instances are at their end");
+    assert_eq!(ssd.objects_live(), 0, "full instances are at their end");
     let sets: Vec<_> = (0..6).map(|o| blocks_of(&ssd, o * 2 * block, 2 * block)).collect();
     for (n, set) in sets.iter().enumerate() {
         assert_eq!(set.len(), 2, "object {n} fills its two blocks");
@@ -346,7 +347,7 @@ fn an_object_of_several_ranges_is_gathered_in_its_blocks() {
     let mut ssd = device();
     let ranges = [(3, 5), (40, 9), (100, 10)];
     assert_eq!(alloc_ranges(&mut ssd, &ranges), Status::Ok);
-    let info = &ssd.flash().flashalloc_instances()[0];
+    let info = &ssd.objects()[0];
     assert_eq!((info.ranges.as_slice(), info.pages_left, info.blocks), (ranges.as_slice(), 24, 2));
     for lsn in 0..120 {
         run(&mut ssd, Op::Write, lsn, 1, &[]);
@@ -368,7 +369,7 @@ fn a_request_that_straddles_the_end_of_an_object_is_split() {
     run(&mut ssd, Op::Write, 6, 12, &[]);
     assert_eq!(blocks_of(&ssd, 6, 6).len(), 1);
     assert!(blocks_of(&ssd, 6, 6).is_disjoint(&blocks_of(&ssd, 12, 6)));
-    assert_eq!(ssd.flash().flashalloc_instances()[0].pages_left, 6);
+    assert_eq!(ssd.objects()[0].pages_left, 6);
 }
 
 #[test]
@@ -378,7 +379,7 @@ fn overwrites_use_an_object_up_and_then_go_to_normal_blocks() {
     for _ in 0..3 {
         run(&mut ssd, Op::Write, 0, 4, &[]);
     }
-    assert_eq!(ssd.flash().instances_live(), 0);
+    assert_eq!(ssd.objects_live(), 0);
     let own = blocks_of(&ssd, 0, 4);
     assert_eq!(own.len(), 1);
     run(&mut ssd, Op::Write, 2, 4, &[]);
@@ -400,7 +401,7 @@ fn an_object_deleted_in_the_middle_of_writing_gives_everything_back() {
     assert_eq!(free(&ssd), before - 4);
     run(&mut ssd, Op::Write, 0, 7, &[]);
     run(&mut ssd, Op::Trim, 0, 40, &[]);
-    assert_eq!(ssd.flash().instances_live(), 0);
+    assert_eq!(ssd.objects_live(), 0);
     run(&mut ssd, Op::Flush, 0, 0, &[]);
     settle(&mut ssd);
     // One block keeps the log open.
@@ -414,7 +415,7 @@ fn a_partial_trim_leaves_the_rest_of_the_object() {
     assert_eq!(alloc(&mut ssd, 0, 24), Status::Ok);
     run(&mut ssd, Op::Write, 0, 10, &[]);
     run(&mut ssd, Op::Trim, 5, 10, &[]);
-    let info = &ssd.flash().flashalloc_instances()[0];
+    let info = &ssd.objects()[0];
     assert_eq!(info.ranges, [(0, 5), (15, 9)]);
     run(&mut ssd, Op::Write, 5, 19, &[]);
     let own = blocks_of(&ssd, 0, 5);
@@ -428,7 +429,7 @@ fn flash_free_ends_an_object_that_was_never_filled() {
     assert_eq!(alloc(&mut ssd, 0, 30), Status::Ok);
     run(&mut ssd, Op::Write, 0, 5, &[]);
     assert_eq!(run(&mut ssd, Op::FlashFree, 0, 1, &[]).status, Status::Ok);
-    assert_eq!(ssd.flash().instances_live(), 0);
+    assert_eq!(ssd.objects_live(), 0);
     let own = blocks_of(&ssd, 0, 5);
     run(&mut ssd, Op::Write, 5, 5, &[]);
     assert!(blocks_of(&ssd, 5, 5).is_disjoint(&own));
@@ -440,7 +441,7 @@ fn bad_calls_are_refused_and_change_nothing() {
     let mut ssd = device();
     let sectors = ssd.layout().logical_sectors;
     assert_eq!(alloc(&mut ssd, 10, 10), Status::Ok);
-    let before = ssd.flash().flashalloc_instances();
+    let before = ssd.objects();
     let cases: [(&[(u64, u64)], Status); 8] = [
         (&[(19, 1)], Status::Overlap),
         (&[(0, 11)], Status::Overlap),
@@ -457,12 +458,12 @@ fn bad_calls_are_refused_and_change_nothing() {
     let many: Vec<(u64, u64)> = (0..257).map(|n| (30 + 2 * n, 1)).collect();
     assert_eq!(alloc_ranges(&mut ssd, &many), Status::TooManyRanges);
     assert_eq!(run(&mut ssd, Op::FlashAlloc, 0, 0, &[0; 15]).status, Status::OutOfRange);
-    assert_eq!(ssd.flash().flashalloc_instances(), before);
+    assert_eq!(ssd.objects(), before);
     assert_eq!(alloc_ranges(&mut ssd, &many[..256]), Status::Ok);
     assert_eq!(alloc_ranges(&mut ssd, &[(9, 1), (20, 1)]), Status::Ok, "neighbours are no overlap");
 
     let mut vanilla = objects_device();
-    vanilla.scheme.streams = StreamsKind::ByTime;
+    vanilla.scheme.streams = "by-time".into();
     let mut ssd = Ssd::new(&vanilla, 0, 1).expect("a valid device");
     assert_eq!(alloc(&mut ssd, 10, 10), Status::Unsupported);
 }
@@ -595,7 +596,7 @@ fn thousands_of_instances_are_live_at_a_time() {
     for n in 0..3000 {
         assert_eq!(alloc(&mut ssd, 8 * n, 6), Status::Ok, "object {n}");
     }
-    assert_eq!(ssd.flash().instances_live(), 3000);
+    assert_eq!(ssd.objects_live(), 3000);
     let mut draw = Stream::new(1, "thousands");
     for _ in 0..5000 {
         run(&mut ssd, Op::Write, draw.below(24_000), 1, &[]);
@@ -604,11 +605,11 @@ fn thousands_of_instances_are_live_at_a_time() {
         assert!(blocks_of(&ssd, 8 * n, 6).len() <= 1);
     }
     settle(&mut ssd);
-    let live = ssd.flash().flashalloc_instances();
+    let live = ssd.objects();
     run(&mut ssd, Op::Flush, 0, 0, &[]);
     let ssd = Ssd::power_on(&config, ssd.cut_power(), 1).expect("a valid device");
     ssd.check();
-    assert_eq!(ssd.flash().flashalloc_instances().len(), live.len());
+    assert_eq!(ssd.objects().len(), live.len());
 }
 
 #[test]
@@ -621,15 +622,15 @@ fn instances_survive_a_power_cut_and_go_on() {
     run(&mut ssd, Op::Write, 100, 12, &[]);
     run(&mut ssd, Op::Trim, 3, 4, &[]);
     run(&mut ssd, Op::Flush, 0, 0, &[]);
-    let before = ssd.flash().flashalloc_instances();
+    let before = ssd.objects();
     let mut ssd = Ssd::power_on(&config, ssd.cut_power(), 1).expect("a valid device");
     ssd.check();
-    assert_eq!(ssd.flash().flashalloc_instances(), before);
+    assert_eq!(ssd.objects(), before);
     assert_eq!(before.len(), 1);
     run(&mut ssd, Op::Write, 20, 10, &[]);
     let own = blocks_of(&ssd, 0, 3);
     run(&mut ssd, Op::Write, 50, 6, &[]);
-    assert_eq!(ssd.flash().instances_live(), 0, "its pages are used up");
+    assert_eq!(ssd.objects_live(), 0, "its pages are used up");
     let all: std::collections::BTreeSet<u32> =
         [(0, 3), (7, 23), (50, 6)].into_iter().flat_map(|(l, n)| blocks_of(&ssd, l, n)).collect();
     assert_eq!(all.len(), 3);
@@ -692,7 +693,7 @@ fn objects_are_recognised_without_a_call() {
             assert!(own.len() <= 2, "{align} {runs}: {own:?}");
             assert!((0..4).filter(|&f| f != file).all(|f| blocks_of(&ssd, 120 * f, 36).is_disjoint(&own)));
         }
-        assert!(ssd.flash().flashalloc_instances().iter().all(|i| i.auto));
+        assert!(ssd.objects().iter().all(|i| i.auto));
         settle(&mut ssd);
     }
 }
@@ -705,10 +706,10 @@ fn a_page_at_a_border_is_no_aligned_object_until_the_next_one_follows() {
     for lsn in [0, 120, 240, 120, 0, 6, 7] {
         run(&mut ssd, Op::Write, lsn, 1, &[]);
     }
-    assert!(ssd.flash().flashalloc_instances().is_empty());
+    assert!(ssd.objects().is_empty());
     run(&mut ssd, Op::Write, 121, 1, &[]);
     run(&mut ssd, Op::Write, 360, 3, &[]);
-    let ranges: Vec<_> = ssd.flash().flashalloc_instances().into_iter().flat_map(|i| i.ranges).collect();
+    let ranges: Vec<_> = ssd.objects().into_iter().flat_map(|i| i.ranges).collect();
     assert_eq!(ranges, [(121, 11), (360, 12)]);
     settle(&mut ssd);
 }
@@ -772,13 +773,13 @@ fn ended_objects_are_collected_where_that_is_wanted() {
 fn streams_keep_apart_what_collection_mixes_or_not() {
     // Two streams of equal rate, one of them overwritten in turn: only isolation keeps them apart.
     for (streams, isolation, apart) in [
-        (StreamsKind::ByTime, Isolation::Initially, false),
-        (StreamsKind::MultiStream, Isolation::Initially, true),
-        (StreamsKind::Fdp, Isolation::Initially, true),
-        (StreamsKind::Fdp, Isolation::Persistently, true),
+        ("by-time", Isolation::Initially, false),
+        ("multi-stream", Isolation::Initially, true),
+        ("fdp", Isolation::Initially, true),
+        ("fdp", Isolation::Persistently, true),
     ] {
         let mut config = objects_device();
-        config.scheme.streams = streams;
+        config.scheme.streams = streams.into();
         (config.streams.count, config.streams.isolation) = (2, isolation);
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         let mut done = vec![];
@@ -796,9 +797,9 @@ fn streams_keep_apart_what_collection_mixes_or_not() {
             }
         }
         assert_eq!(blocks_of(&ssd, 0, 96).is_disjoint(&blocks_of(&ssd, 400, 96)), apart, "{streams:?}");
-        if let Some(fdp) = ssd.flash().fdp() {
+        if let Some(fdp) = ssd.scheme::<Fdp>() {
             assert_eq!(fdp.unit_pages(), 48);
-            assert!(fdp.handles().iter().all(|h| h.changes == 2 && h.available_pages == 48));
+            assert!(fdp.handles(ssd.flash()).all(|h| h.changes == 2 && h.available_pages == 48));
         }
         let sum: u64 = ssd.stats().streams.iter().map(|s| s.media_sectors).sum();
         assert_eq!(sum, programs(&ssd));

@@ -3,7 +3,7 @@
 //! writes, beside formulas and fixed points that know nothing of the model.
 
 use nandle_random::{Exponential, Stream};
-use nandle_ssd::victim::VictimKind;
+use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]

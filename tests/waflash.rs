@@ -4,11 +4,7 @@
 //! device at the least over-provisioning; timelines of a few requests to the nanosecond.
 
 use nandle_random::Stream;
-use nandle_ssd::buffer::BufferKind;
-use nandle_ssd::mapping::MappingKind;
-use nandle_ssd::mapping::compaction::{HeaderKind, Packing};
-use nandle_ssd::mapping::multi_version::PointerKind;
-use nandle_ssd::streams::StreamsKind;
+use nandle_ssd::schemes::waflash::{HeaderKind, MultiVersionStats, Packing, PointerKind, Waflash};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -19,8 +15,17 @@ mod devices;
 mod drive;
 #[path = "devices/torture.rs"]
 mod torture;
-use drive::{closed, one, programs, settle};
+use drive::{closed, counter, one, programs, settle};
 use torture::{cut_power, run};
+
+fn waflash(ssd: &Ssd) -> &MultiVersionStats {
+    ssd.scheme::<Waflash>().expect("the drive keeps versions or compacts").stats()
+}
+
+/// Most pages at a time beyond one per logical page.
+fn most_surplus(ssd: &Ssd) -> u64 {
+    counter(ssd, "multi_version.max_extra_pages")
+}
 
 const READ: u64 = 40_000;
 const PROGRAM: u64 = 200_000;
@@ -30,8 +35,8 @@ fn combinations() -> Vec<(String, DeviceConfig)> {
     let mut all = vec![];
     let shapes = [(512, 2048), (512, 8192), (512, 32768), (4096, 4096), (4096, 16384), (4096, 65536)];
     for (n, (sector, page)) in shapes.into_iter().enumerate() {
-        for buffer in [BufferKind::Fifo, BufferKind::Lru, BufferKind::Mca, BufferKind::PcLru] {
-            for mapping in [MappingKind::Page, MappingKind::MultiVersion] {
+        for buffer in ["fifo", "lru", "mca", "pc-lru"] {
+            for mapping in ["page", "multi-version"] {
                 for compaction in [false, true] {
                     let mut c = devices::base();
                     c.geometry.sector_bytes = sector;
@@ -39,17 +44,15 @@ fn combinations() -> Vec<(String, DeviceConfig)> {
                     c.geometry.pages_per_block = 8;
                     c.op_ratio = 1.0;
                     c.buffer.bytes = u64::from(page) * (4 + 3 * n as u64);
-                    c.scheme.buffer = buffer;
-                    c.scheme.mapping = mapping;
+                    c.scheme.buffer = buffer.into();
+                    c.scheme.mapping = mapping.into();
                     c.scheme.compaction = compaction;
                     c.scheme.multi_version.table_share = 0.5;
                     if n % 2 == 1 {
                         c.scheme.striping = "dynamic".into();
                     }
                     let name = format!(
-                        "{} + {}{}, {sector} B sectors, {page} B pages",
-                        buffer.name(),
-                        mapping.name(),
+                        "{buffer} + {mapping}{}, {sector} B sectors, {page} B pages",
                         if compaction { " + compaction" } else { "" }
                     );
                     all.push((name, c));
@@ -67,16 +70,17 @@ fn every_combination_reads_back_what_was_written() {
         let (ssd, oracle) = run(&config, n as u64, 1_500);
         assert_eq!(oracle.verdict(), Ok(()), "{name}");
         assert!(oracle.checked() > 300, "{name}: only {} sectors were checked", oracle.checked());
-        let v = &ssd.stats().multi_version;
-        let now =
-            [v.versions_written, v.merges_gc, v.merges_pressure, v.compacted_pages, ssd.stats().rmw_count];
+        let count = |what: &str| counter(&ssd, &format!("multi_version.{what}"));
+        let [written, compacted] = ["versions_written", "compacted_pages"].map(count);
+        let [merged, pressed] = ["merges_gc", "merges_pressure"].map(count);
+        let now = [written, merged, pressed, compacted, ssd.stats().rmw_count];
         sums.iter_mut().zip(now).for_each(|(sum, n)| *sum += n);
         let partial = config.geometry.sectors_per_page() > 1;
-        let versions = config.scheme.mapping == MappingKind::MultiVersion && partial;
-        assert_eq!(v.versions_written > 0, versions, "{name}: {v:?}");
+        let versions = config.scheme.mapping == "multi-version" && partial;
+        assert_eq!(written > 0, versions, "{name}: {now:?}");
         let small = config.scheme.compaction && partial;
         if !small {
-            assert_eq!(v.compacted_pages, 0, "{name}: {v:?}");
+            assert_eq!(compacted, 0, "{name}: {now:?}");
         }
     }
     println!("versions, merges by collection and by pressure, compacted pages, RMW: {sums:?}");
@@ -95,8 +99,8 @@ fn versions(compaction: bool, striping: &str, budget: f64) -> DeviceConfig {
     let mut config = devices::base();
     config.geometry.blocks_per_plane = 16;
     config.buffer.bytes = 16 << 10;
-    config.scheme.buffer = BufferKind::PcLru;
-    config.scheme.mapping = MappingKind::MultiVersion;
+    config.scheme.buffer = "pc-lru".into();
+    config.scheme.mapping = "multi-version".into();
     config.scheme.compaction = compaction;
     config.scheme.striping = striping.into();
     config.scheme.multi_version.version_budget = budget;
@@ -133,14 +137,15 @@ fn a_device_full_of_versions_goes_on() {
         settle(&mut ssd);
         assert!(ssd.now() > 2 * 3600 * 1_000_000_000);
         ssd.check();
-        let v = &ssd.stats().multi_version;
+        let v = waflash(&ssd);
         println!("{compaction} {striping} {budget}: {v:?}");
         assert!(v.versions_written > 1_000 && v.refused > 1_000 && v.merges_gc > 100, "{v:?}");
         assert!(v.merges_idle > 1_000, "{v:?}");
         let spare = u64::from(config.geometry.planes() * config.geometry.pages_per_block);
-        assert!(v.max_extra_pages >= spare / 4, "{v:?}");
+        let most = most_surplus(&ssd);
+        assert!(most >= spare / 4, "{most} {v:?}");
         // A logical page whose data are all in compacted pages needs none of its own.
-        assert!(compaction || v.max_extra_pages <= 2 * spare, "{v:?}");
+        assert!(compaction || most <= 2 * spare, "{most} {v:?}");
     }
 }
 
@@ -163,14 +168,14 @@ fn versions_give_way_when_the_host_fills_the_device() {
         closed(&mut ssd, 8, pages / 2, |n| (Op::Write, n * 8, 8));
         closed(&mut ssd, 8, 10_000, |_| update(pages / 2));
         ssd.check();
-        let half = ssd.flash().blocks().extra_total();
+        let half = ssd.flash().blocks().surplus_total();
         assert!(half > spare, "{half} of {pages}: not only the {spare} that are spare");
         closed(&mut ssd, 8, pages, |n| {
             if n % 2 == 0 { (Op::Write, (pages / 2 + n / 2) * 8, 8) } else { update(pages / 2) }
         });
         closed(&mut ssd, 8, 10_000, |_| update(pages));
         ssd.check();
-        let (full, v) = (ssd.flash().blocks().extra_total(), &ssd.stats().multi_version);
+        let (full, v) = (ssd.flash().blocks().surplus_total(), waflash(&ssd));
         assert!(full < half && (compaction || full <= 2 * spare), "{half} {full} {v:?}");
         assert!(v.merges_pressure + v.merges_gc > u64::from(half - full) / 2, "{half} {full} {v:?}");
     }
@@ -181,7 +186,7 @@ fn versions_give_way_when_the_host_fills_the_device() {
 fn versions_give_way_when_an_object_is_announced() {
     for (compaction, striping) in [(false, "CWDP"), (true, "CWDP"), (false, "dynamic")] {
         let mut config = versions(compaction, striping, 1.0);
-        config.scheme.streams = StreamsKind::FlashAlloc;
+        config.scheme.streams = "flashalloc".into();
         config.scheme.multi_version.idle_merge_after_ns = 0;
         let config = devices::least(config);
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
@@ -192,13 +197,13 @@ fn versions_give_way_when_an_object_is_announced() {
             let length = 1 + draw.below(7);
             (Op::Write, draw.below(pages / 2) * 8 + draw.below(9 - length), length)
         });
-        let before = ssd.flash().blocks().extra_total();
+        let before = ssd.flash().blocks().surplus_total();
         let spare = config.geometry.planes() * config.geometry.pages_per_block;
         assert!(before > spare, "{before} of {pages}: not only the {spare} that are spare");
         let block = u64::from(config.geometry.pages_per_block);
         closed(&mut ssd, 1, 1, |_| (Op::FlashAlloc, (pages - 2 * block) * 8, 2 * block * 8));
-        assert_eq!(ssd.flash().instances_live(), 1, "{compaction} {striping}");
-        let (after, v) = (ssd.flash().blocks().extra_total(), &ssd.stats().multi_version);
+        assert_eq!(ssd.objects_live(), 1, "{compaction} {striping}");
+        let (after, v) = (ssd.flash().blocks().surplus_total(), waflash(&ssd));
         assert!(after < before && (compaction || after <= 2 * spare), "{before} {after} {v:?}");
         closed(&mut ssd, 1, 2 * block, |n| (Op::Write, (pages - 2 * block + n) * 8, 8));
         closed(&mut ssd, 8, 2 * pages, |n| (Op::Write, n % pages * 8, 8));
@@ -232,7 +237,7 @@ fn single() -> DeviceConfig {
     config.geometry.planes_per_die = 1;
     config.geometry.blocks_per_plane = 64;
     config.geometry.pages_per_block = 16;
-    config.scheme.mapping = MappingKind::MultiVersion;
+    config.scheme.mapping = "multi-version".into();
     config.scheme.multi_version.table_share = 1.0;
     config.scheme.multi_version.idle_merge_after_ns = 0;
     config.op_ratio = 1.0;
@@ -250,20 +255,20 @@ fn versions_save_the_read_and_reads_pay_for_it() {
     assert_eq!(one(&mut ssd, Op::Read, 0, 8), 2 * read, "both are needed");
     // A second update that covers the first version takes its place ...
     assert_eq!(one(&mut ssd, Op::Write, 1, 6), program);
-    assert_eq!(ssd.flash().blocks().extra_total(), 1);
+    assert_eq!(ssd.flash().blocks().surplus_total(), 1);
     // ... one that does not reads it, but not the base ...
     assert_eq!(one(&mut ssd, Op::Write, 0, 2), read + program);
     assert_eq!(one(&mut ssd, Op::Read, 0, 8), 2 * read);
     // ... and when nothing of the base is left it dies.
     assert_eq!(one(&mut ssd, Op::Write, 7, 1), read + program);
     assert_eq!(one(&mut ssd, Op::Read, 0, 8), read);
-    assert_eq!(ssd.flash().blocks().extra_total(), 0);
+    assert_eq!(ssd.flash().blocks().surplus_total(), 0);
     // A full page ends all versions without a read.
     one(&mut ssd, Op::Write, 1, 5);
     assert_eq!(one(&mut ssd, Op::Write, 0, 8), program);
-    assert_eq!(ssd.flash().blocks().extra_total(), 0);
-    let v = &ssd.stats().multi_version;
-    assert_eq!((v.versions_written, v.refused, v.max_extra_pages), (4, 0, 1));
+    assert_eq!(ssd.flash().blocks().surplus_total(), 0);
+    let v = waflash(&ssd);
+    assert_eq!((v.versions_written, v.refused, most_surplus(&ssd)), (4, 0, 1));
     ssd.check();
 }
 
@@ -284,7 +289,7 @@ fn idle_drives_merge_their_versions() {
     // A second wait finds nothing left to do.
     assert_eq!((programs(&ssd), ssd.now()), (3, end + 1_000_000 + merge + 1_000_000));
     assert_eq!(one(&mut ssd, Op::Read, 0, 8), READ + TRANSFER);
-    assert_eq!((ssd.stats().multi_version.merges_idle, ssd.flash().blocks().extra_total()), (1, 0));
+    assert_eq!((waflash(&ssd).merges_idle, ssd.flash().blocks().surplus_total()), (1, 0));
     ssd.check();
 }
 
@@ -307,12 +312,12 @@ fn small_partial_pages_share_a_page() {
     // The next write needs room: the oldest leaves, with its neighbours, in one program.
     assert_eq!(one(&mut ssd, Op::Write, 800, 1), program);
     assert_eq!(programs(&ssd), 5);
-    let v = ssd.stats().multi_version.clone();
+    let v = waflash(&ssd).clone();
     assert_eq!((v.compacted_pages, v.compacted_extents, ssd.stats().rmw_count), (1, 3, 0));
     assert_eq!(one(&mut ssd, Op::Read, 2, 2), read);
     assert_eq!(one(&mut ssd, Op::Read, 0, 8), 2 * read, "the compacted page and the base");
     // Overwriting compacted sectors: that page is read, the union programmed alone.
-    assert_eq!(ssd.flash().blocks().extra_total(), 1);
+    assert_eq!(ssd.flash().blocks().surplus_total(), 1);
     one(&mut ssd, Op::Write, 3, 2);
     let before = programs(&ssd);
     one(&mut ssd, Op::Flush, 0, 0);
@@ -327,7 +332,7 @@ fn small_partial_pages_share_a_page() {
 fn pages_of_different_regions_share_none() {
     let mut config = single();
     config.buffer.bytes = 8 * 512;
-    config.scheme.buffer = BufferKind::Fifo;
+    config.scheme.buffer = "fifo".into();
     config.scheme.compaction = true;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     // A request over a page border leaves as a whole: its two pages are of one region of 64 pages, or not.
@@ -345,21 +350,21 @@ fn pc_lru_lets_a_full_page_go_while_the_chip_is_busy() {
     // Two dies on channels of their own: even pages on one, odd pages on the other.
     let mut config = single();
     config.geometry.channels = 2;
-    config.scheme.mapping = MappingKind::Page;
+    config.scheme.mapping = "page".into();
     config.buffer.bytes = 12 * 512;
     let (program, read) = (TRANSFER + PROGRAM, READ + TRANSFER);
     // What the write that needs room waits for, and what has left when it is acknowledged.
     for (kind, busy, took, kept) in [
         // LRU reads the old page behind the read in service, then programs.
-        (BufferKind::Lru, true, read + read + program, 9),
+        ("lru", true, read + read + program, 9),
         // MCA and PC-LRU let page 1 go, whose die is idle.
-        (BufferKind::Mca, true, program, 0),
-        (BufferKind::PcLru, true, program, 0),
-        (BufferKind::Lru, false, read + program, 9),
-        (BufferKind::Mca, false, read + program, 9),
-        (BufferKind::PcLru, false, read + program, 9),
+        ("mca", true, program, 0),
+        ("pc-lru", true, program, 0),
+        ("lru", false, read + program, 9),
+        ("mca", false, read + program, 9),
+        ("pc-lru", false, read + program, 9),
     ] {
-        config.scheme.buffer = kind;
+        config.scheme.buffer = kind.into();
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         one(&mut ssd, Op::Write, 0, 8);
         one(&mut ssd, Op::Write, 16, 8);
@@ -396,10 +401,10 @@ fn versions_are_not_congested_by_what_they_need_not_read() {
     let mut config = single();
     config.geometry.channels = 2;
     config.buffer.bytes = 12 * 512;
-    config.scheme.buffer = BufferKind::PcLru;
+    config.scheme.buffer = "pc-lru".into();
     config.scheme.striping = "dynamic".into();
-    for (mapping, kept) in [(MappingKind::MultiVersion, 8), (MappingKind::Page, 0)] {
-        config.scheme.mapping = mapping;
+    for (mapping, kept) in [("multi-version", 8), ("page", 0)] {
+        config.scheme.mapping = mapping.into();
         let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
         one(&mut ssd, Op::Write, 0, 8);
         one(&mut ssd, Op::Flush, 0, 0);
@@ -428,7 +433,7 @@ fn direct_pointers_reach_so_far_and_no_further() {
         let (bytes, page) = ssd.mapping_bytes();
         assert_eq!(bytes > page, pointer == PointerKind::Indirect && share == 1.0, "{share}");
         ssd.check();
-        ssd.stats().multi_version.versions_written
+        waflash(&ssd).versions_written
     };
     let all = written(PointerKind::Indirect, 64, 1.0);
     assert!(all > 300, "{all}");
@@ -451,8 +456,8 @@ fn the_map_stays_within_one_percent() {
             config.geometry.sector_bytes = 4096;
             config.buffer.bytes = 1 << 20;
             config.op_ratio = 0.25;
-            config.scheme.buffer = BufferKind::PcLru;
-            config.scheme.mapping = MappingKind::MultiVersion;
+            config.scheme.buffer = "pc-lru".into();
+            config.scheme.mapping = "multi-version".into();
             config.scheme.compaction = true;
             config.scheme.multi_version.pointer = pointer;
             config.scheme.multi_version.version_budget = 1.0;
@@ -469,7 +474,7 @@ fn the_map_stays_within_one_percent() {
                 let (bytes, page) = ssd.mapping_bytes();
                 assert!(bytes as f64 <= page as f64 * 1.01, "{workload} {pointer:?}: {bytes} beside {page}");
             }
-            let v = &ssd.stats().multi_version;
+            let v = waflash(&ssd);
             assert!(v.versions_written + v.compacted_pages > 10, "{workload}: {v:?}");
         }
     }
@@ -481,18 +486,21 @@ fn headers_take_at_most_what_the_paper_says() {
     let mut config = devices::base();
     config.geometry.page_bytes = 8192;
     config.geometry.sector_bytes = 4096;
-    let packing = Packing::new(&config).expect("room for a header");
-    assert!(packing.overhead(&config) <= 0.0015, "{}", packing.overhead(&config));
+    let packing = Packing::new(&config.scheme.compacted, &config.geometry).expect("room for a header");
+    assert!(packing.overhead(&config.geometry) <= 0.0015, "{}", packing.overhead(&config.geometry));
     assert_eq!((packing.first, packing.sectors), (0, 2), "it lies out of band");
     // A physical page number of 512 GB fits the entry beside the pointer: 26 bits, and 6 for PT/F.
     assert_eq!((512_u64 << 30) / 8192, 1 << 26);
     // With 512-byte sectors it takes the first sector, and small out-of-band areas limit the runs.
     config.geometry.sector_bytes = 512;
-    let packing = Packing::new(&config).expect("room for a header");
+    let packing = Packing::new(&config.scheme.compacted, &config.geometry).expect("room for a header");
     assert_eq!((packing.first, packing.sectors, packing.extents), (1, 15, 85));
     config.scheme.compacted.header = HeaderKind::Oob;
     config.geometry.oob_bytes = 20;
-    assert_eq!(Packing::new(&config).expect("room for a header").extents, 3);
+    assert_eq!(
+        Packing::new(&config.scheme.compacted, &config.geometry).expect("room for a header").extents,
+        3
+    );
     config.geometry.oob_bytes = 8;
     config.scheme.compaction = true;
     assert_eq!(config.validate().expect_err("no room").field, "geometry.oob_bytes");

@@ -54,3 +54,9 @@ pub fn settle(ssd: &mut Ssd) {
 pub fn programs(ssd: &Ssd) -> u64 {
     ssd.flash().counters().programs.iter().flatten().sum()
 }
+
+/// A counter of the drive's schemes.
+#[allow(dead_code)]
+pub fn counter(ssd: &Ssd, name: &str) -> u64 {
+    ssd.scheme_counter(name).unwrap_or_else(|| panic!("no scheme counts {name}"))
+}

@@ -8,11 +8,33 @@ use nandle_ssd::config::QueueConfig;
 use nandle_ssd::map::MapCacheConfig;
 use nandle_ssd::media::CellConfig;
 use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
-use nandle_ssd::schemes::Isolation;
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::PointerKind;
+use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
 use nandle_ssd::space::WearConfig;
+
+/// The policies that answer a question, the baseline's first.
+#[allow(dead_code)]
+pub fn policies(seam: Seam) -> Vec<&'static str> {
+    SchemeConfig::policies()
+        .into_iter()
+        .filter(|policy| policy.seam == seam)
+        .map(|policy| policy.name)
+        .collect()
+}
+
+/// Page mapping, and every sum of mapping schemes.
+#[allow(dead_code)]
+pub fn mappings() -> Vec<String> {
+    let names = policies(Seam::Mapping);
+    let (page, schemes) = names.split_first().expect("the baseline is one");
+    let sum = |set: u32| {
+        let chosen = schemes.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
+        chosen.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
+    };
+    [(*page).into()].into_iter().chain((1..1 << schemes.len()).map(sum)).collect()
+}
 
 /// The same device with no more spare than it needs.
 #[allow(dead_code)]

@@ -799,7 +799,7 @@ impl Carrier for Option<Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Outcome;
+    use crate::{Io, Outcome};
     use crate::listen::Stream;
     use crate::outbox::{Outbox, Pending};
     use nandle_lab::config::Wanted;
@@ -818,10 +818,10 @@ mod tests {
         let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
-        let io = Io::Read { offset: 0, bytes: 7 };
+        let io = Io::read(0, 7);
         device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
         std::thread::scope(|scope| {
-            scope.spawn(|| device.submit(Io::Flush, |outcome| assert_eq!(outcome, Ok(vec![]))));
+            scope.spawn(|| device.submit(Io::flush(), |outcome| assert_eq!(outcome, Ok(vec![]))));
         });
         theirs.set_nonblocking(true).expect("set");
         let mut answer = [9; 9];

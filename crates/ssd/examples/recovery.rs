@@ -5,7 +5,9 @@
 //! pages under 4 KiB random writes over the whole device: it is filled once and written twice more; then the power goes.
 
 use nandle_random::Stream;
-use nandle_ssd::config::{BufferConfig, CellConfig, RecoveryConfig};
+use nandle_ssd::buffer::BufferConfig;
+use nandle_ssd::durability::RecoveryConfig;
+use nandle_ssd::media::CellConfig;
 use nandle_ssd::nand::{CellKind, Geometry, Scheduler, Suspend, Timing};
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
@@ -70,7 +72,7 @@ fn main() {
             let mut draw = Stream::new(1, "recovery");
             let mut done = vec![];
             let mut id = 0;
-            let (mut first, mut begun) = (0, 0);
+            let (mut first, mut before) = (0, 0);
             let programs = |ssd: &Ssd| ssd.counters().programs.iter().flatten().sum::<u64>();
             while id < 3 * sectors {
                 while ssd.outstanding() < 32 {
@@ -80,14 +82,14 @@ fn main() {
                     ssd.submit(now, &Command { id, op, lsn, sectors, fua: false, stream: 0, data: &[] });
                     id += 1;
                     if id == sectors {
-                        (first, begun) = (ssd.stats().checkpoint_pages, programs(&ssd));
+                        (first, before) = (ssd.stats().checkpoint_pages, programs(&ssd));
                     }
                 }
                 let next = ssd.next_event().expect("writes are under way");
                 ssd.advance(next, &mut done);
                 done.clear();
             }
-            let share = (ssd.stats().checkpoint_pages - first) as f64 / (programs(&ssd) - begun) as f64;
+            let share = (ssd.stats().checkpoint_pages - first) as f64 / (programs(&ssd) - before) as f64;
             let silicon = ssd.cut_power();
             let whole = Ssd::power_on_by_full_scan(&config, silicon.clone(), 1).expect("valid");
             let ssd = Ssd::power_on(&config, silicon, 1).expect("valid");
