@@ -799,9 +799,9 @@ impl Carrier for Option<Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Io, Outcome};
     use crate::listen::Stream;
     use crate::outbox::{Outbox, Pending};
+    use crate::{Io, Outcome};
     use nandle_lab::config::Wanted;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
