@@ -3,12 +3,12 @@
 //! Method: the files of examples/extending against the oracle, with and without power cuts, on drives of
 //! every kind; their figures against the drive's own; the page's code against the files.
 
-use std::sync::Arc;
-
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
-use nandle_ssd::streams::StreamsKind;
-use nandle_ssd::{Advisor, DeviceConfig, Ssd};
+use nandle_ssd::flash::Flash;
+use nandle_ssd::schemes::{Interests, Scheme};
+use nandle_ssd::space::PageClass;
+use nandle_ssd::{DeviceConfig, Ssd};
 
 #[allow(dead_code)]
 mod devices;
@@ -29,20 +29,20 @@ mod trials;
 #[path = "../examples/extending/victim.rs"]
 mod victim;
 
-fn policies() -> [(&'static str, Arc<dyn Advisor>); 5] {
+fn policies() -> [(&'static str, Box<dyn Scheme>); 5] {
     [
-        ("buffer", Arc::new(buffer::Fullest)),
-        ("victim", Arc::new(victim::LeastWorn)),
-        ("page_type", Arc::new(page_type::Prompt)),
-        ("stream", Arc::new(stream::HotAndCold)),
-        ("mapping", Arc::new(mapping::Halves)),
+        ("buffer", Box::new(buffer::Fullest)),
+        ("victim", Box::new(victim::LeastWorn)),
+        ("page_type", Box::new(page_type::Prompt)),
+        ("stream", Box::new(stream::HotAndCold)),
+        ("mapping", Box::new(mapping::Halves)),
     ]
 }
 
 /// Random traffic against the oracle, with two power cuts; the digest.
-fn trouble(config: &DeviceConfig, advisors: &[Arc<dyn Advisor>]) -> u64 {
+fn trouble(config: &DeviceConfig, policies: &[Box<dyn Scheme>]) -> u64 {
     let mut ssd = Ssd::new(config, UNIT, 7).expect("a valid device");
-    advisors.iter().for_each(|advisor| ssd.consult(Arc::clone(advisor)));
+    policies.iter().for_each(|policy| ssd.add(policy.boxed()));
     let sectors = ssd.layout().logical_sectors;
     let (mut oracle, mut draw) = (Oracle::of(&ssd), Stream::new(7, "extending"));
     for round in 0..3 {
@@ -53,7 +53,7 @@ fn trouble(config: &DeviceConfig, advisors: &[Arc<dyn Advisor>]) -> u64 {
             oracle.power_cut(&contents, &gone);
         }
     }
-    assert_eq!(oracle.verdict(), Ok(()), "{advisors:?}");
+    assert_eq!(oracle.verdict(), Ok(()), "{policies:?}");
     assert!(oracle.checked() > 1_000, "{} sectors checked", oracle.checked());
     ssd.digest()
 }
@@ -63,8 +63,8 @@ fn each_policy_harms_nothing_on_any_drive() {
     let mut changed = [0; 5];
     for (name, mut config) in devices::small_devices() {
         // The stream policy needs two streams to choose from.
-        if config.scheme.streams == StreamsKind::ByTime && config.geometry.blocks_per_plane >= 24 {
-            config.scheme.streams = StreamsKind::MultiStream;
+        if config.scheme.streams == "by-time" && config.geometry.blocks_per_plane >= 24 {
+            config.scheme.streams = "multi-stream".into();
             config.streams.count = 2;
             config.op_ratio = config.op_ratio.max(1.6);
         }
@@ -74,9 +74,9 @@ fn each_policy_harms_nothing_on_any_drive() {
             *changed += u32::from(digest != own);
             let no_choice = match kind {
                 "buffer" => config.buffer.bytes == 0,
-                "page_type" => !config.scheme.allocation.chooses_types(),
-                "stream" => matches!(config.scheme.streams, StreamsKind::ByTime | StreamsKind::FlashAlloc),
-                "mapping" => !config.scheme.mapping.has_versions(),
+                "page_type" => config.scheme.allocation == "strict",
+                "stream" => config.scheme.has("by-time") || config.scheme.has("flashalloc"),
+                "mapping" => !config.scheme.has("multi-version"),
                 _ => false,
             };
             assert!(!no_choice || digest == own, "{kind} on {name}: changed what it has no say in");
@@ -87,21 +87,23 @@ fn each_policy_harms_nothing_on_any_drive() {
 }
 
 /// Answers everything with what cannot be.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Nonsense;
 
-impl Advisor for Nonsense {
-    fn page_types(
-        &self,
-        _: nandle_ssd::allocation::PageClass,
-        bits: usize,
-    ) -> nandle_ssd::advisor::PageTypes {
-        [bits + 7, 0, 0, usize::MAX].into_iter().collect()
+impl Scheme for Nonsense {
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(*self)
     }
-    fn stream(&self, _: &nandle_ssd::flash::Flash, lsn: u64, _: u64, _: u16) -> Option<u16> {
+    fn interests(&self) -> Interests {
+        Interests::STREAM.and(Interests::REWRITES)
+    }
+    fn page_types(&self, _: PageClass, types: usize) -> Vec<usize> {
+        vec![types + 7, 0, 0, usize::MAX]
+    }
+    fn stream(&self, _: &Flash, lsn: u64, _: u64, _: u16) -> Option<u16> {
         Some(lsn as u16 | 0xff00)
     }
-    fn rewrites(&self, _: &nandle_ssd::flash::Flash, lpn: u32, mask: u64, stored: u64) -> Option<u64> {
+    fn rewrites(&self, _: &Flash, lpn: u32, mask: u64, stored: u64) -> Option<u64> {
         Some(if lpn.is_multiple_of(2) { u64::MAX } else { mask & !stored })
     }
 }
@@ -109,7 +111,7 @@ impl Advisor for Nonsense {
 #[test]
 fn nonsense_harms_nothing() {
     for (_, config) in devices::small_devices() {
-        trouble(&config, &[Arc::new(Nonsense)]);
+        trouble(&config, &[Box::new(Nonsense)]);
     }
 }
 
@@ -155,6 +157,6 @@ fn the_page_shows_the_files() {
         let shown = blocks.iter().any(|block| block.trim() == code.trim());
         assert!(page.contains(&file) && shown, "docs/extending.md does not show {file} as it is");
     }
-    let line = page.split("`").find(|part| part.contains("consult(")).expect("the one line");
-    assert!(line.contains("Arc::new"), "{line}");
+    let line = page.split("`").find(|part| part.contains("ssd.add(")).expect("the one line");
+    assert!(line.contains("Box::new"), "{line}");
 }

@@ -5,14 +5,21 @@
 //! may lie in a page of its own: an update completes the half that it touches and leaves the other where
 //! it is (a sub-page map in the smallest size).
 
-use nandle_ssd::Advisor;
 use nandle_ssd::flash::Flash;
+use nandle_ssd::schemes::{Interests, Scheme};
 
 /// Completes the touched half.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Halves;
 
-impl Advisor for Halves {
+impl Scheme for Halves {
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(*self)
+    }
+    fn interests(&self) -> Interests {
+        Interests::REWRITES
+    }
+
     fn rewrites(&self, flash: &Flash, _lpn: u32, mask: u64, stored: u64) -> Option<u64> {
         let sectors = flash.sectors_per_page();
         let lower = (1 << (sectors / 2)) - 1;

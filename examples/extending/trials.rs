@@ -1,6 +1,5 @@
 //! Each policy on a drive of its kind, beside what the drive does without it.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nandle_lab::Error;
@@ -8,7 +7,7 @@ use nandle_lab::config::Wanted;
 use nandle_lab::measure::Summary;
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
-use nandle_ssd::Advisor;
+use nandle_ssd::schemes::Scheme;
 
 use super::{buffer, mapping, page_type, stream, victim};
 
@@ -25,7 +24,7 @@ pub struct Trial {
     /// What the figure is, and where it is in the summary.
     pub figure: (&'static str, fn(&Summary) -> f64),
     /// The policy.
-    pub policy: Arc<dyn Advisor>,
+    pub policy: Box<dyn Scheme>,
 }
 
 /// All five.
@@ -37,7 +36,7 @@ pub fn all() -> Vec<Trial> {
             sets: &[],
             workload: "tpcc",
             figure: ("read-modify-writes", |s| s.rmw.count as f64),
-            policy: Arc::new(buffer::Fullest),
+            policy: Box::new(buffer::Fullest),
         },
         Trial {
             name: "LeastWorn",
@@ -45,7 +44,7 @@ pub fn all() -> Vec<Trial> {
             sets: &["wear.dynamic=false"],
             workload: "kv-cache",
             figure: ("deviation of erases", |s| s.wear.erase_stddev),
-            policy: Arc::new(victim::LeastWorn),
+            policy: Box::new(victim::LeastWorn),
         },
         Trial {
             name: "Prompt",
@@ -53,7 +52,7 @@ pub fn all() -> Vec<Trial> {
             sets: &["cell.program_order=relaxed"],
             workload: "mixed",
             figure: ("mean write latency, us", |s| s.host.write.lat_ns.mean / 1e3),
-            policy: Arc::new(page_type::Prompt),
+            policy: Box::new(page_type::Prompt),
         },
         Trial {
             name: "HotAndCold",
@@ -61,7 +60,7 @@ pub fn all() -> Vec<Trial> {
             sets: &["buffer.bytes=0"],
             workload: "hm",
             figure: ("pages that collection moved", |s| s.flash.programs.gc as f64),
-            policy: Arc::new(stream::HotAndCold),
+            policy: Box::new(stream::HotAndCold),
         },
         Trial {
             name: "Halves",
@@ -69,7 +68,7 @@ pub fn all() -> Vec<Trial> {
             sets: &["scheme.multi_version.table_share=1"],
             workload: "fin",
             figure: ("WAF", |s| s.waf.unwrap_or(f64::NAN)),
-            policy: Arc::new(mapping::Halves),
+            policy: Box::new(mapping::Halves),
         },
     ]
 }
@@ -96,8 +95,8 @@ impl Trial {
             io_log: false,
             explain: 0,
         };
-        let policy = with.then(|| (self.name.to_owned(), Arc::clone(&self.policy))); // the one line
-        Ok(run.go_advised(policy, None, &AtomicBool::new(false), &mut |_| {})?.summary)
+        let policy = with.then(|| (self.name.to_owned(), self.policy.boxed())); // the one line
+        Ok(run.go_adding(policy, None, &AtomicBool::new(false), &mut |_| {})?.summary)
     }
 
     /// The figure without the policy and with it.

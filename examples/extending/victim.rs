@@ -4,16 +4,23 @@
 //! again. Here up to four more pages are copied if that spares a worn block (the idea of CAT, Chiang
 //! and Chang 1999, without its formula).
 
-use nandle_ssd::Advisor;
-use nandle_ssd::blocks::Candidates;
 use nandle_ssd::flash::Flash;
 use nandle_ssd::nand::{Block, Time};
+use nandle_ssd::schemes::{Interests, Scheme};
+use nandle_ssd::space::Candidates;
 
 /// The least worn block among those within four pages of the emptiest.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LeastWorn;
 
-impl Advisor for LeastWorn {
+impl Scheme for LeastWorn {
+    fn boxed(&self) -> Box<dyn Scheme> {
+        Box::new(*self)
+    }
+    fn interests(&self) -> Interests {
+        Interests::VICTIM
+    }
+
     fn victim(&self, flash: &Flash, _plane: u32, from: &Candidates<'_>, _: Time) -> Option<Block> {
         let emptiest = from.closed().iter().map(|&block| from.valid(block)).min()?;
         let near = from.closed().iter().filter(|&&block| from.valid(block) <= emptiest + 4);

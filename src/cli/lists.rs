@@ -29,6 +29,7 @@ pub fn schemes() -> Result<(), Failure> {
             let question = match seam {
                 "scheme.buffer" => "what waits in RAM and what leaves first (needs buffer.bytes)",
                 "scheme.mapping" => "how a write is placed",
+                "scheme.compaction" => "whether small partial pages share a physical page",
                 "scheme.allocation" => "which page type it gets",
                 "scheme.streams" => "which block it goes to",
                 "scheme.pacing" => "when garbage is collected",
