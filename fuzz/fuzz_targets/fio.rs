@@ -14,9 +14,9 @@ fuzz_target!(|data: &[u8]| {
     let target =
         Target { logical_bytes: 1 << 24, page_bytes: 4096, sector_bytes: 512, seed: 1, requests: None };
     let Ok(workload) = fio::workload(text, Path::new("fuzz.fio"), &target) else { return };
-    for mut phase in workload.phases {
+    for phase in workload.phases {
         let mut requests = Vec::new();
-        phase.source.fill(&mut requests, 256).expect("what is drawn can be had");
+        phase.into_source().fill(&mut requests, 256).expect("what is drawn can be had");
         assert!(requests.iter().all(|r| r.offset.checked_add(r.bytes).is_some()));
     }
 });

@@ -1,6 +1,5 @@
-//! Any bytes as an NVMe/TCP host's: sessions
-//! never panic, never want more than their bound, and every request that they let through can be
-//! planned and answered.
+//! Any bytes as an NVMe/TCP host's: sessions never panic, never want more than their bound, and every
+//! request that they let through can be planned and answered.
 //!
 //! `cargo +nightly fuzz run nvme_tcp`
 #![no_main]
@@ -15,7 +14,7 @@ use nandle_serve::{Fault, Shape, plan};
 fuzz_target!(|data: &[u8]| {
     let shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
     let mut model = Model::plain(shape, "fuzz", "fuzz");
-    (model.flashalloc, model.handles, model.streams) = (true, 4, 3);
+    (model.objects, model.handles, model.streams) = (true, 4, 3);
     let mut subsystem = Subsystem::new(model);
     let mut session = Session::new(([127, 0, 0, 1], 4420).into());
     let mut encoder = Encoder::default();
