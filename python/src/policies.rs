@@ -102,7 +102,8 @@ impl Scheme for Adapter {
     }
 
     fn interests(&self) -> Interests {
-        let given = |policy: &Option<Py<PyAny>>, interest| if policy.is_some() { interest } else { Interests::NONE };
+        let given =
+            |policy: &Option<Py<PyAny>>, interest| if policy.is_some() { interest } else { Interests::NONE };
         given(&self.0.victim, Interests::VICTIM).and(given(&self.0.buffer, Interests::DESTAGE))
     }
 

@@ -73,7 +73,9 @@ pub fn simulate(
     let stop = Arc::new(AtomicBool::new(false));
     let policies = Policies::new(victim, buffer, Arc::clone(&stop));
     let added = match &policies {
-        Some(policies) => Some((policies.name(py)?, Box::new(Adapter(Arc::clone(policies))) as Box<dyn Scheme>)),
+        Some(policies) => {
+            Some((policies.name(py)?, Box::new(Adapter(Arc::clone(policies))) as Box<dyn Scheme>))
+        }
         None => None,
     };
     let mut interrupted = None;
