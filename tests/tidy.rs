@@ -74,18 +74,79 @@ fn the_drive_has_no_clock_thread_or_unordered_map() {
     }
 }
 
+/// A file of the core, and the text around it that has to declare it.
 #[test]
-fn every_policy_file_is_registered() {
-    for folder in ["buffer", "mapping", "allocation", "streams", "victim", "striping", "map_cache"] {
-        let module = read(format!("crates/ssd/src/{folder}/mod.rs"));
-        for file in rust_files(&format!("crates/ssd/src/{folder}")) {
-            let name = file.file_stem().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-            if name != "mod" && file.parent().is_some_and(|p| p.ends_with(folder)) {
-                assert!(
-                    module.contains(&format!("mod {name};")),
-                    "{folder}/{name}.rs is not part of its folder"
-                );
+fn every_file_of_the_core_is_part_of_it() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let folder = file.parent().expect("a folder");
+        let stem = file.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
+        let (name, above) = match stem {
+            "lib" => continue,
+            "mod" => (folder.file_name().and_then(|n| n.to_str()).unwrap_or_default(), folder.parent()),
+            stem => (stem, Some(folder)),
+        };
+        let above = above.expect("a folder");
+        let parent = [above.join("mod.rs"), above.join("lib.rs")].into_iter().find(|p| p.exists());
+        let text = std::fs::read_to_string(parent.expect("a parent")).expect("readable");
+        // Schemes are declared by their line in the list.
+        let declared = [format!("mod {name};"), format!("mod {name} {{"), format!("    {name}::")];
+        assert!(declared.iter().any(|d| text.contains(d)), "{} is not part of its folder", file.display());
+    }
+}
+
+/// The words of a source text that are names: no strings, no comments.
+fn names_in(text: &str) -> Vec<String> {
+    fn walk(tokens: proc_macro2::TokenStream, names: &mut Vec<String>) {
+        for token in tokens {
+            match token {
+                proc_macro2::TokenTree::Ident(name) => names.push(name.to_string()),
+                proc_macro2::TokenTree::Group(group) => walk(group.stream(), names),
+                _ => {}
             }
+        }
+    }
+    let mut names = Vec::new();
+    walk(text.parse().expect("Rust"), &mut names);
+    names
+}
+
+#[test]
+fn only_a_schemes_folder_and_its_line_know_its_name() {
+    let mut schemes: Vec<String> = std::fs::read_dir(root().join("crates/ssd/src/schemes"))
+        .expect("readable")
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(schemes.len() > 9, "{schemes:?}");
+    // What belongs to a scheme though its folder has another name.
+    schemes.extend(["multi_version", "compacted"].map(str::to_owned));
+    // The list; what reproduces papers; NVMe's own words for placement.
+    let exempt = ["ssd/src/schemes/", "lab/src/reproduce/", "serve/src/nvme_tcp/"];
+    for part in ["nand", "ssd", "lab", "serve"] {
+        for file in rust_files(&format!("crates/{part}/src")) {
+            let path = file.display().to_string();
+            if path.ends_with("tests.rs") || exempt.iter().any(|e| path.contains(e)) {
+                continue;
+            }
+            for name in names_in(&std::fs::read_to_string(&file).expect("readable")) {
+                // The operation has the name that its paper gave it.
+                let plain = if name == "FlashAlloc" { continue } else { name.to_lowercase() };
+                let known = schemes.iter().any(|scheme| plain == *scheme || plain == scheme.replace('_', ""));
+                assert!(!known, "{path}: {name} is a scheme's name");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_word_a_thing() {
+    let given_up = ["begun", "shelf", "loose", "condemn", "attend", "give_way", "troubles", "advisor"];
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        for name in names_in(&std::fs::read_to_string(&file).expect("readable")) {
+            let parts: Vec<&str> = name.split('_').collect();
+            let word = given_up.iter().find(|word| parts.contains(*word) || name == **word);
+            assert!(word.is_none(), "{}: {name}: see docs/glossary.md", file.display());
         }
     }
 }

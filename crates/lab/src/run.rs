@@ -168,7 +168,7 @@ impl Run {
             replayer.read_back()?;
         }
         let (integrity, complaints) = match &replayer.oracle {
-            Some(oracle) => (Integrity::of(oracle), oracle.complaints().to_vec()),
+            Some(oracle) => (oracle.integrity(), oracle.complaints().to_vec()),
             None => Default::default(),
         };
         summary.integrity = integrity;

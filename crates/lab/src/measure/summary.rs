@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::oracle::Oracle;
-
 /// Version of the layout of `summary.json`; rises when a key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -492,18 +490,6 @@ group! {
 }
 
 impl Integrity {
-    /// What the oracle found.
-    #[must_use]
-    pub fn of(oracle: &Oracle) -> Self {
-        Self {
-            checked_sectors: oracle.checked(),
-            expected_sectors: oracle.expected(),
-            mismatches: oracle.mismatches(),
-            unreadable: oracle.unreadable(),
-            wrong_completions: oracle.wrong_completions(),
-        }
-    }
-
     /// What is wrong, in one sentence; nothing if all is right.
     #[must_use]
     pub fn failure(&self) -> Option<String> {

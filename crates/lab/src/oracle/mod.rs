@@ -28,10 +28,10 @@ use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 pub use rules::Allowed;
 use rules::{Rules, ranges};
 use sectors::Sectors;
+pub use sectors::UNIT;
 use unflushed::{Piece, Unflushed};
 
-/// Bytes that the oracle keeps (and the drive must keep) per sector.
-pub const UNIT: usize = 8;
+use crate::measure::summary::Integrity;
 
 /// Complaints that are kept; all are counted.
 const KEPT: usize = 8;
@@ -117,6 +117,16 @@ impl Oracle {
     /// Completions that were wrong otherwise, or were missing.
     pub fn wrong_completions(&self) -> u64 {
         self.wrong
+    }
+    /// What it found, for a summary.
+    pub fn integrity(&self) -> Integrity {
+        Integrity {
+            checked_sectors: self.checked,
+            expected_sectors: self.expected,
+            mismatches: self.mismatches(),
+            unreadable: self.unreadable,
+            wrong_completions: self.wrong,
+        }
     }
     /// The first complaints.
     pub fn complaints(&self) -> &[Complaint] {

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::UNIT;
 use super::complaint::Found;
+
+/// Bytes that the oracle keeps (and the drive must keep) per sector.
+pub const UNIT: usize = 8;
 
 const LSN_BITS: u32 = 24;
 

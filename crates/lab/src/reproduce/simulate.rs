@@ -8,7 +8,7 @@ use crate::Error;
 use crate::config::{self, Drive};
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, Summary, summarise};
-use crate::oracle::UNIT;
+use crate::oracle::{Oracle, UNIT};
 use crate::replay::{Replayer, Watch};
 use crate::workload::Asked;
 
@@ -85,7 +85,7 @@ pub(super) fn simulate(
     };
     let mut summary = summarise(&replayer.ssd, &replayer.meter, context);
     replayer.read_back()?;
-    summary.integrity = replayer.oracle.as_ref().map_or_else(Integrity::default, Integrity::of);
+    summary.integrity = replayer.oracle.as_ref().map_or_else(Integrity::default, Oracle::integrity);
     if let Some(failure) = summary.integrity.failure() {
         return Err(Error::Wrong(failure));
     }

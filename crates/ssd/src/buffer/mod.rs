@@ -6,7 +6,6 @@
 use smallvec::SmallVec;
 
 mod config;
-mod fifo;
 mod small;
 
 pub use config::BufferConfig;
@@ -320,7 +319,16 @@ impl Buffer {
 
     /// Who leaves next if nobody decides otherwise: the oldest request, or the least recently written page.
     pub(crate) fn next_victims(&self) -> Victims {
-        if self.plan.by_request { fifo::victims(self) } else { self.oldest().into_iter().collect() }
+        if self.plan.by_request { self.oldest_request() } else { self.oldest().into_iter().collect() }
+    }
+    /// All entries that came in with the oldest request: VSSIM's buffer. An overwrite merges into its entry and
+    /// does not make it younger.
+    fn oldest_request(&self) -> Victims {
+        let Some(oldest) = self.oldest() else { return Victims::new() };
+        let request = self.entry(oldest).request;
+        std::iter::successors(Some(oldest), |&slot| self.newer(slot))
+            .take_while(|&slot| self.entry(slot).request == request)
+            .collect()
     }
 
     /// Buffered small partial pages of the region of `lpn`, which has `region` pages, nearest first.

@@ -3,7 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::victim::VictimKind;
+crate::catalog! {
+    /// Which closed block is collected.
+    pub enum VictimKind {
+        /// The block with the fewest valid pages.
+        Greedy = "greedy",
+        /// The block with the best ratio of freed space and age to copying (LFS, Kawaguchi).
+        CostBenefit = "cost-benefit",
+        /// The block with the fewest valid pages of `gc.d` drawn at random.
+        DChoices = "d-choices",
+        /// The block that was closed first.
+        Fifo = "fifo",
+    }
+}
 
 /// `[gc]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@
 
 use nandle_nand::{Block, Cause, Done, Extents, OpId, Ppn};
 
-use super::Work;
+use super::work::Work;
 use crate::flash::{Flash, Moved};
 use crate::space::{GroupId, PageClass, State};
 

@@ -2,33 +2,10 @@
 
 use nandle_nand::{Block, Done, Extents};
 
-use super::{Collect, Work};
+use super::Collect;
+use super::work::{Job, Work};
 use crate::flash::Flash;
 use crate::space::{GroupId, Need, PageClass};
-
-/// What collection is doing in one plane.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Job {
-    victim: Option<Block>,
-    /// Pages before this one need no more looking at.
-    cursor: u32,
-    /// Copies under way.
-    copies: u32,
-    erasing: bool,
-    /// Moves cold data instead of collecting garbage.
-    wear: bool,
-    /// Where the copies go if there is room.
-    group: Option<GroupId>,
-    /// Next closed block that static wear levelling looks at.
-    wear_cursor: usize,
-    most_erases: u32,
-}
-
-impl Job {
-    pub fn copy_done(&mut self) {
-        self.copies -= 1;
-    }
-}
 
 /// Why a victim is emptied, where that is not to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

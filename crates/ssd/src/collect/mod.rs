@@ -13,33 +13,16 @@ mod dedicated;
 mod failures;
 mod job;
 pub mod victim;
+mod work;
 
 pub use config::GcConfig;
+pub use work::Keeper;
+pub(crate) use work::Work;
 
-use crate::flash::{Flash, Moved};
+use crate::flash::Flash;
 use crate::schemes::Schemes;
 use failures::Failures;
-use job::Job;
-
-/// Who keeps records, and pages of the drive's own, that collection must not lose.
-pub trait Keeper {
-    /// Puts the records that wait on flash, if there is room; with `plane` a block of that plane is about to
-    /// be erased, and its collection blocks serve if there is no other room.
-    fn write_records(&mut self, flash: &mut Flash, schemes: &mut Schemes, plane: Option<u32>);
-    /// `block` is not erased before the records that were written are on flash.
-    fn hold(&self, flash: &mut Flash, block: Block);
-    /// One of the drive's own pages is somewhere else now.
-    fn moved(&mut self, moved: Moved);
-    /// What was decided at sequence number `seq` goes to another place than what was written since may say.
-    fn doubt(&mut self, flash: &mut Flash, seq: u64);
-}
-
-/// What collection works with beside its own state.
-pub(crate) struct Work<'a> {
-    pub flash: &'a mut Flash,
-    pub schemes: &'a mut Schemes,
-    pub keeper: &'a mut dyn Keeper,
-}
+use work::Job;
 
 /// Collection of all planes.
 #[derive(Clone, Debug)]

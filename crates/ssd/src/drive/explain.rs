@@ -1,26 +1,9 @@
 //! What the flash did, operation by operation, for those who ask.
 
-use nandle_nand::{Cause, Done, Kind, Ppn, Time};
+use nandle_nand::Done;
 
-use crate::Ssd;
-
-/// A flash operation that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
-    /// Read, program or erase.
-    pub kind: Kind,
-    /// On whose account.
-    pub cause: Cause,
-    /// The page, or the first page of the block that was erased.
-    pub ppn: Ppn,
-    /// When a die first worked on it, in nanoseconds.
-    pub started: Time,
-    /// When it was over.
-    pub ended: Time,
-    /// The host's name for the request that waited for it, if one did. The reads of a
-    /// read-modify-write are waited for by its program.
-    pub request: Option<u64>,
-}
+use super::Ssd;
+use super::operation::Operation;
 
 impl Ssd {
     /// From now on (or no longer) operations are noted as they end, to be taken by

@@ -14,6 +14,7 @@ mod demand;
 mod destage;
 mod explain;
 mod inspect;
+mod operation;
 mod power;
 mod precondition;
 mod queue;
@@ -22,8 +23,8 @@ mod request;
 mod time;
 mod writes;
 
-pub use explain::Operation;
 pub use inspect::{Finding, Inspection};
+pub use operation::Operation;
 
 use crate::buffer::Buffer;
 use crate::collect::{Collect, Work};

@@ -11,9 +11,7 @@ impl Flash {
     #[inline]
     pub(crate) fn look_up(&mut self, lpn: u32) -> Option<OpId> {
         self.stats.dram_accesses += 1;
-        if self.map.cache().is_none() {
-            return None;
-        }
+        self.map.cache()?;
         self.load_map_page(self.map.page_of(lpn), None, false)
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandle_nand::{Array, Oob, Ppn};
 
 use super::fragments::Fragments;
-use super::table::TableSize;
+use super::size::TableSize;
 
 /// Bytes of the index with its bit for the next page.
 const INDEX_BYTES: u32 = 3;

@@ -12,13 +12,15 @@ mod config;
 mod fragments;
 pub mod regions;
 mod sectors;
+mod size;
 mod table;
 
 pub use cache::Cache;
 pub use config::MapCacheConfig;
 pub use fragments::{Fragment, FragmentList, Fragments};
 pub use sectors::{crosses_border, only_run, run_mask, runs};
-pub use table::{TableShape, TableSize};
+pub use size::TableSize;
+pub use table::TableShape;
 
 use annex::Annex;
 use regions::Regions;

@@ -7,7 +7,7 @@
 //! the page of the node that it ends at.
 
 use super::fragments::Fragments;
-use super::table::TableSize;
+use super::size::TableSize;
 
 /// Links of a tree node.
 const LINK_BYTES: u32 = 4;

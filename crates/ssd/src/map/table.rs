@@ -9,6 +9,7 @@ use nandle_nand::Array;
 use super::annex::Annex;
 use super::fragments::Fragments;
 use super::regions::Regions;
+use super::size::TableSize;
 
 /// The shape of a mapping table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,17 +26,6 @@ pub enum TableShape {
         /// Nodes of a logical page in a region that is split.
         nodes: u32,
     },
-}
-
-/// What the sizes of a table follow from.
-#[derive(Clone, Copy, Debug)]
-pub struct TableSize {
-    /// Bytes of a translation page.
-    pub page_bytes: u32,
-    /// Bytes of a plain entry.
-    pub entry_bytes: u32,
-    /// Logical pages.
-    pub logical_pages: u32,
 }
 
 impl TableShape {

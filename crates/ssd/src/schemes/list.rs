@@ -5,45 +5,12 @@ use std::any::Any;
 use nandle_nand::{Block, OpId, Ppn, Time};
 
 use super::scheme::{Facts, Interests, Name, Objects, Pages, Plan, Reach, Rest, Scheme, Seam, Surroundings};
-use super::{COUNTERS, NAMES, SchemeConfig, Slot, StreamsConfig, build, plan};
+use super::{COUNTERS, SchemeConfig, Slot, StreamsConfig, build, choices, names, plan};
 use crate::buffer::{Buffer, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Write, page};
 use crate::map::Fragment;
 use crate::space::{Candidates, GroupId, PageClass};
-
-/// What answers a question if no scheme does.
-const BASELINE: &[Name] = &[
-    Name {
-        seam: Seam::Buffer,
-        name: "lru",
-        line: "The least recently written page (SSDSim's); no buffer if `buffer.bytes` is 0.",
-    },
-    Name { seam: Seam::Buffer, name: "fifo", line: "The oldest request, all its pages (VSSIM's)." },
-    Name {
-        seam: Seam::Mapping,
-        name: "page",
-        line: "One physical page per logical page; partial updates read, modify and write (the baseline).",
-    },
-    Name {
-        seam: Seam::Allocation,
-        name: "strict",
-        line: "One open block a plane, in shadow order: page types come out even (the baseline).",
-    },
-    Name { seam: Seam::Streams, name: "by-time", line: "Arrival order, one stream (vanilla)." },
-];
-
-/// Every policy that `[scheme]` can name, seam by seam, the baseline's first.
-fn names() -> Vec<Name> {
-    let all = || BASELINE.iter().chain(NAMES.iter().copied().flatten()).copied();
-    let seams = [Seam::Buffer, Seam::Mapping, Seam::Compaction, Seam::Allocation, Seam::Streams];
-    seams.into_iter().flat_map(|seam| all().filter(move |name| name.seam == seam)).collect()
-}
-
-/// The names that a seam takes.
-pub(super) fn choices(seam: Seam) -> Vec<&'static str> {
-    names().iter().filter(|name| name.seam == seam).map(|name| name.name).collect()
-}
 
 impl SchemeConfig {
     /// Every policy that can be named, seam by seam, the baseline's first.
@@ -426,11 +393,11 @@ impl Schemes {
     }
     /// The drive has been idle: a little background work. False if there is none left.
     pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
-        self.slots.iter_mut().fold(false, |more, slot| slot.as_dyn_mut().idle(flash) || more)
+        self.slots.iter_mut().fold(false, |more, slot| more | slot.as_dyn_mut().idle(flash))
     }
     /// Objects are about to claim blocks. False if that takes time.
     pub(crate) fn make_way(&mut self, flash: &mut Flash) -> bool {
-        self.slots.iter_mut().fold(true, |way, slot| slot.as_dyn_mut().make_way(flash) && way)
+        self.slots.iter_mut().fold(true, |way, slot| way & slot.as_dyn_mut().make_way(flash))
     }
 
     // ---- power cuts -----------------------------------------------------------------------------------

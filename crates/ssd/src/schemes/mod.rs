@@ -51,7 +51,7 @@ macro_rules! registry {
         #[serde(deny_unknown_fields, default)]
         pub struct SchemeConfig {
             /// What waits in RAM and what leaves first.
-            #[schemars(extend("enum" = list::choices(Seam::Buffer)))]
+            #[schemars(extend("enum" = choices(Seam::Buffer)))]
             pub buffer: String,
             /// How a write is placed: "page", or names joined by "+".
             pub mapping: String,
@@ -62,10 +62,10 @@ macro_rules! registry {
             /// fills a block, then goes on in the next plane).
             pub striping: String,
             /// Which page type it goes to.
-            #[schemars(extend("enum" = list::choices(Seam::Allocation)))]
+            #[schemars(extend("enum" = choices(Seam::Allocation)))]
             pub allocation: String,
             /// Which writes share blocks.
-            #[schemars(extend("enum" = list::choices(Seam::Streams)))]
+            #[schemars(extend("enum" = choices(Seam::Streams)))]
             pub streams: String,
             /// When garbage is collected.
             pub pacing: PacingKind,
@@ -161,6 +161,39 @@ macro_rules! registry {
             }
         }
     };
+}
+
+/// What answers a question if no scheme does.
+const BASELINE: &[Name] = &[
+    Name {
+        seam: Seam::Buffer,
+        name: "lru",
+        line: "The least recently written page (SSDSim's); no buffer if `buffer.bytes` is 0.",
+    },
+    Name { seam: Seam::Buffer, name: "fifo", line: "The oldest request, all its pages (VSSIM's)." },
+    Name {
+        seam: Seam::Mapping,
+        name: "page",
+        line: "One physical page per logical page; partial updates read, modify and write (the baseline).",
+    },
+    Name {
+        seam: Seam::Allocation,
+        name: "strict",
+        line: "One open block a plane, in shadow order: page types come out even (the baseline).",
+    },
+    Name { seam: Seam::Streams, name: "by-time", line: "Arrival order, one stream (vanilla)." },
+];
+
+/// Every policy that `[scheme]` can name, seam by seam, the baseline's first.
+fn names() -> Vec<Name> {
+    let all = || BASELINE.iter().chain(NAMES.iter().copied().flatten()).copied();
+    let seams = [Seam::Buffer, Seam::Mapping, Seam::Compaction, Seam::Allocation, Seam::Streams];
+    seams.into_iter().flat_map(|seam| all().filter(move |name| name.seam == seam)).collect()
+}
+
+/// The names that a seam takes.
+fn choices(seam: Seam) -> Vec<&'static str> {
+    names().iter().filter(|name| name.seam == seam).map(|name| name.name).collect()
 }
 
 /// Tables that several schemes read.

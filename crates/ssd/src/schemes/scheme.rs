@@ -336,7 +336,7 @@ pub trait Scheme: Any + Debug + Send + Sync {
         None
     }
     /// In which order writes of a class like the `types` page types, fastest = 0; empty: it has no opinion.
-    /// Asked once, when the scheme is added to a drive whose own scheme chooses page types.
+    /// Asked when the scheme is added, and at power-on, where the drive's own scheme chooses page types.
     fn page_types(&self, _class: PageClass, _types: usize) -> Vec<usize> {
         Vec::new()
     }

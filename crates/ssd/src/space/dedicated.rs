@@ -12,10 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 use nandle_nand::{Array, Block, Geometry, Ppn};
 use smallvec::SmallVec;
 
-use super::DedicatedPlan;
 use super::claims::{Claim, Claims};
 use super::group::{GroupId, MOST_DEDICATED};
 use super::striping::order::Order;
+
+/// What is asked of dedicated groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DedicatedPlan {
+    /// They take their blocks when these are first written.
+    pub on_demand: bool,
+    /// Claims may come without an announcement.
+    pub unannounced: bool,
+}
 
 /// Blocks of one group.
 #[derive(Clone, Debug, Default)]

@@ -20,7 +20,7 @@ mod surplus;
 
 pub use blocks::{Blocks, Candidates, State};
 pub use config::WearConfig;
-pub use dedicated::{Dedicated, Group, NewGroup};
+pub use dedicated::{Dedicated, DedicatedPlan, Group, NewGroup};
 pub use group::{GroupId, PageClass};
 pub use pacing::{Need, PacingKind};
 pub use page_types::{Note, PageTypes, Step, Steps};
@@ -44,15 +44,6 @@ pub struct Limits {
     pub surplus: u32,
     /// Least good blocks with which all logical pages and the reserve fit.
     pub least: u32,
-}
-
-/// What is asked of dedicated groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DedicatedPlan {
-    /// They take their blocks when these are first written.
-    pub on_demand: bool,
-    /// Claims may come without an announcement.
-    pub unannounced: bool,
 }
 
 /// What the schemes of a drive ask of its space.

@@ -3,6 +3,8 @@
 use nandle_nand::Block;
 use nandle_random::Stream;
 
+pub use super::config::VictimKind;
+
 use super::config::GcConfig;
 use crate::space::Candidates;
 
@@ -10,20 +12,6 @@ pub mod cost_benefit;
 pub mod d_choices;
 pub mod fifo;
 pub mod greedy;
-
-crate::catalog! {
-    /// Which closed block is collected.
-    pub enum VictimKind {
-        /// The block with the fewest valid pages.
-        Greedy = "greedy",
-        /// The block with the best ratio of freed space and age to copying (LFS, Kawaguchi).
-        CostBenefit = "cost-benefit",
-        /// The block with the fewest valid pages of `gc.d` drawn at random.
-        DChoices = "d-choices",
-        /// The block that was closed first.
-        Fifo = "fifo",
-    }
-}
 
 /// Chooses a victim among `from`, or none if no block would free anything.
 pub(crate) fn pick(gc: &GcConfig, from: &Candidates<'_>, now: u64, draw: &mut Stream) -> Option<Block> {
