@@ -80,7 +80,7 @@ MUTANTS = {
          "if false { self.unlink(slot); self.link_newest(slot); }", UNITS + " pc_lru"),
         ("FIFO: a write makes its page younger", "if !self.plan.by_request {", "if true {", GOLDEN),
         ("FIFO: a request leaves page by page",
-         ".take_while(|&slot| buffer.entry(slot).request == request)", ".take(1)", GOLDEN),
+         ".take_while(|&slot| self.entry(slot).request == request)", ".take(1)", GOLDEN),
         ("MCA: a partial page is put off although no chip is busy",
          "!buffer.is_full(tail) && waits(buffer.entry(tail))", "!buffer.is_full(tail)", GOLDEN),
         ("MCA: who was put off stays at the tail", "buffer.swap_oldest();", "", GOLDEN),
