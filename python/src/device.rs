@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nandle_lab::config::{Drive, Wanted, scheme_name};
+use nandle_lab::config::{Drive, Wanted};
 use nandle_lab::units;
 use nandle_ssd::nand::Cause;
 use nandle_ssd::{Command, Op, Ssd, Status};
@@ -179,6 +179,7 @@ impl Device {
         let mut ssd = py
             .detach(|| guarded(|| Ssd::new(&drive.config, unit, seed)))?
             .map_err(|e| wrong(e.to_string()))?;
+        drive.complete(&mut ssd);
         let policies = Policies::new(victim, buffer, Arc::new(AtomicBool::new(false)));
         if let Some(policies) = &policies {
             ssd.add(Box::new(Adapter(Arc::clone(policies))));
@@ -394,7 +395,7 @@ impl Device {
     }
     #[getter]
     fn scheme(&self) -> String {
-        scheme_name(&self.drive.config)
+        self.drive.scheme()
     }
 
     /// Counters, as JSON.

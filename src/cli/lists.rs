@@ -41,6 +41,13 @@ pub fn schemes() -> Result<(), Failure> {
         let brackets = if brackets.is_empty() { String::new() } else { format!(" {brackets}") };
         let _ = writeln!(text, "  {:<16} {}{brackets}", policy.name, policy.line);
     }
+    let outside = config::registered();
+    if !outside.is_empty() {
+        let _ = writeln!(text, "from outside: asked before the drive's own");
+    }
+    for scheme in outside {
+        let _ = writeln!(text, "  {:<16} {}", scheme.name(), scheme.line());
+    }
     let _ = writeln!(text, "names of sums");
     for short in SHORTHANDS {
         let _ = writeln!(text, "  {:<16} = {}  {}", short.name, short.sum, short.line);

@@ -59,7 +59,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     };
     let (driver, device) = Driver::start(&drive, opened, &options)?;
     let name = &drive.config.name;
-    let scheme = config::scheme_name(&drive.config);
+    let scheme = drive.scheme();
     let size = bytes(drive.layout.logical_bytes);
     let sector = drive.config.geometry.sector_bytes;
     let mut text = format!("{name} | {scheme} | {size} in sectors of {sector} bytes\n");

@@ -13,7 +13,7 @@ use nandle_ssd::Ssd;
 use nandle_ssd::schemes::Scheme;
 
 use crate::Error;
-use crate::config::{self, Drive};
+use crate::config::Drive;
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, IoLog, Meter, Summary, summarise};
 use crate::oracle::{Complaint, UNIT};
@@ -122,7 +122,8 @@ impl Run {
         }
         let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
             .map_err(|e| Error::input(e.to_string()))?;
-        let mut scheme = config::scheme_name(&drive.config);
+        let mut scheme = drive.scheme();
+        drive.complete(&mut ssd);
         if let Some((name, own)) = added {
             ssd.add(own);
             scheme = format!("{scheme}+{name}");

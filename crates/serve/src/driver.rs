@@ -207,12 +207,14 @@ impl Driver {
         let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
         let (mut ssd, mut image) = match image {
             Some(crate::image::Opened { image, array: Some(array) }) => {
-                let ssd = Ssd::power_on(config, Silicon(*array), options.seed).map_err(stands)?;
+                let mut ssd = Ssd::power_on(config, Silicon(*array), options.seed).map_err(stands)?;
+                drive.complete(&mut ssd);
                 (ssd, Some(image))
             }
             other => {
                 let unit = config.geometry.sector_bytes as usize;
                 let mut ssd = Ssd::new(config, unit, options.seed).map_err(stands)?;
+                drive.complete(&mut ssd);
                 ssd.keep_changes();
                 let image = match other {
                     Some(opened) => Some(opened.image.filled(drive, options.seed, ssd.flash().array())?),
@@ -267,7 +269,7 @@ impl Driver {
             meter,
             lateness: Lateness::default(),
             window: None,
-            scheme: nandle_lab::config::scheme_name(config),
+            scheme: drive.scheme(),
             seed: options.seed,
             feeds,
             shadows,

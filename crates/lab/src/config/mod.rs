@@ -2,21 +2,20 @@
 //! what was expected, and the line for files.
 
 mod complain;
+mod outside;
 mod overrides;
 mod presets;
 mod resolved;
 mod scheme;
 
+pub use outside::{Outside, registered};
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
-pub use scheme::{
-    Policy, SHORTHANDS, Shorthand, apply as apply_scheme, name_of as scheme_name, parameters, policies,
-    split_outside_brackets,
-};
+pub use scheme::{Policy, SHORTHANDS, Shorthand, parameters, policies, register, split_outside_brackets};
 
 use std::path::Path;
 
-use nandle_ssd::{ConfigError, DeviceConfig, Layout};
+use nandle_ssd::{ConfigError, DeviceConfig, Layout, Ssd};
 use serde::Deserialize;
 use toml::Table;
 
@@ -29,6 +28,21 @@ pub struct Drive {
     pub config: DeviceConfig,
     /// Sizes derived from them.
     pub layout: Layout,
+    /// Schemes from outside, to be asked before its own.
+    pub outside: Vec<Outside>,
+}
+
+impl Drive {
+    /// Its scheme as a sum, for reports.
+    #[must_use]
+    pub fn scheme(&self) -> String {
+        let own = scheme::name_of(&self.config);
+        self.outside.iter().fold(own, |sum, outside| format!("{sum}+{}", outside.name()))
+    }
+    /// Adds the schemes from outside to a drive that was made of the configuration.
+    pub fn complete(&self, ssd: &mut Ssd) {
+        self.outside.iter().for_each(|outside| outside.add_to(ssd));
+    }
 }
 
 /// What a device is made of: a preset or file, then a scheme, then single settings.
@@ -67,16 +81,17 @@ impl Wanted<'_> {
             }
             Err(e) => return Err(Error::input(complain::syntax(place, text, &e))),
         };
-        if let Some(sum) = self.scheme {
-            scheme::apply(sum, &mut config)?;
-        }
+        let outside = match self.scheme {
+            Some(sum) => scheme::apply(sum, &mut config)?,
+            None => Vec::new(),
+        };
         // A setting given by hand outranks the sum.
         if !self.sets.is_empty() {
             config = overridden(Table::try_from(&config).unwrap_or_default(), self.sets)?;
         }
         let layout =
             config.validate().map_err(|e| Error::input(complain::range(place, text, self.sets, &e)))?;
-        Ok(Drive { config, layout })
+        Ok(Drive { config, layout, outside })
     }
 }
 
@@ -96,7 +111,7 @@ impl Preset {
 /// If a setting is out of range.
 pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     let layout = config.validate().map_err(|e: ConfigError| Error::input(e.to_string()))?;
-    Ok(Drive { config, layout })
+    Ok(Drive { config, layout, outside: Vec::new() })
 }
 
 /// Another configuration with a scheme and single settings changed.
@@ -104,13 +119,14 @@ pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
 /// # Errors
 /// If one of them is unknown, of the wrong type or out of range.
 pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
-    if let Some(sum) = scheme {
-        scheme::apply(sum, &mut config)?;
-    }
+    let outside = match scheme {
+        Some(sum) => scheme::apply(sum, &mut config)?,
+        None => Vec::new(),
+    };
     if !sets.is_empty() {
         config = overridden(Table::try_from(&config).unwrap_or_default(), sets)?;
     }
-    check(config)
+    Ok(Drive { outside, ..check(config)? })
 }
 
 /// The device in `table` after the overrides `sets`; the first that does not fit is blamed.

@@ -7,7 +7,7 @@ use crate::units::bytes;
 /// read again, it gives the same device.
 #[must_use]
 pub fn resolved(drive: &Drive) -> String {
-    let Drive { config, layout } = drive;
+    let Drive { config, layout, .. } = drive;
     let raw = config.geometry.raw_bytes();
     let op = (raw as f64 - layout.logical_bytes as f64) / layout.logical_bytes as f64;
     let body = toml::to_string(config).unwrap_or_default();

@@ -14,6 +14,7 @@ use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
 use nandle_ssd::space::PacingKind;
 
 use super::complain::did_you_mean;
+use super::outside::{self, Outside, registered};
 use crate::Error;
 
 /// A name for a sum.
@@ -103,14 +104,43 @@ pub fn policies() -> Vec<Policy> {
     list
 }
 
+/// From now on `--scheme` knows `scheme` by its name; one of the same name is replaced.
+///
+/// # Errors
+/// If the name has other characters than letters, digits, `-` and `_`, or is that of a policy of the drive.
+pub fn register(scheme: Outside) -> Result<(), Error> {
+    let name = scheme.name();
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+        return Err(Error::input(format!("scheme {name:?}: expected a name of letters, digits, - and _")));
+    }
+    let of_drive = policies().iter().any(|policy| policy.name == name);
+    if of_drive || SHORTHANDS.iter().any(|short| short.name == name) {
+        return Err(Error::input(format!(
+            "scheme {name:?}: the drive has a policy of this name; expected another"
+        )));
+    }
+    outside::keep(scheme);
+    Ok(())
+}
+
 /// Sets the policies that `sum` names.
+///
+/// The schemes from outside that it names are returned, in its order.
 ///
 /// # Errors
 /// If a name is unknown or stands for two seams, or two policies answer the same question.
-pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
+pub(super) fn apply(sum: &str, config: &mut DeviceConfig) -> Result<Vec<Outside>, Error> {
     let all = policies();
+    let registered = registered();
+    let mut outside: Vec<Outside> = Vec::new();
     let mut chosen: Vec<(Policy, String)> = Vec::new();
     for term in terms(sum)? {
+        if let Some(known) = registered.iter().find(|known| known.name() == term) {
+            if !outside.iter().any(|before| before.name() == term) {
+                outside.push(known.clone());
+            }
+            continue;
+        }
         let name = term.split('(').next().unwrap_or_default();
         let policy = find(name, &all, sum)?;
         if chosen.iter().any(|(_, before)| *before == term) {
@@ -137,7 +167,7 @@ pub fn apply(sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
         (policy.set)(config, &policy);
         arguments(&policy, &term, sum, config)?;
     }
-    Ok(())
+    Ok(outside)
 }
 
 /// What policies take in brackets, for lists.
@@ -242,6 +272,8 @@ fn find(term: &str, all: &[Policy], sum: &str) -> Result<Policy, Error> {
         [] => {
             let mut names: Vec<&str> = all.iter().filter(fits).map(|p| p.name).collect();
             names.extend(SHORTHANDS.iter().filter(|_| seam.is_none()).map(|s| s.name));
+            let registered = registered();
+            names.extend(registered.iter().filter(|_| seam.is_none()).map(Outside::name));
             let hint = did_you_mean(name, names.iter().copied());
             Err(Error::input(format!(
                 "--scheme {sum}: no policy is called {name:?}{hint}; expected one of {}",

@@ -119,7 +119,7 @@ fn sums_name_one_policy_a_seam() {
     assert_eq!(scheme("page").expect("a sum").scheme.buffer, "lru");
     assert_eq!(scheme("baseline").expect("a shorthand").scheme.mapping, "page");
     let waflash = load(SMALL, Some("waflash"), &["buffer.bytes=1MiB", "op_ratio=0.9"]).expect("a shorthand");
-    assert_eq!(super::scheme_name(&waflash.config), "pc-lru+multi-version+compaction");
+    assert_eq!(waflash.scheme(), "pc-lru+multi-version+compaction");
     assert_eq!(scheme("page+victim=fifo").expect("a seam").gc.victim.name(), "fifo");
     assert_eq!(scheme("gc.victim=cost-benefit").expect("a seam").gc.victim.name(), "cost-benefit");
     for (sum, part) in [

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use nandle_ssd::Ssd;
 
 use crate::Error;
-use crate::config::{self, Drive};
+use crate::config::Drive;
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, Summary, summarise};
 use crate::oracle::{Oracle, UNIT};
@@ -76,7 +76,7 @@ pub(super) fn simulate(
     let (dies_busy, channels_busy) = (busy(&dies, before.0), busy(&channels, before.1));
     let context = Context {
         workload: prepared.name,
-        scheme: config::scheme_name(&drive.config),
+        scheme: drive.scheme(),
         seed: asked.seed,
         complete: true,
         notes: prepared.notes,

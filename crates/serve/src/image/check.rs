@@ -151,7 +151,7 @@ pub fn check(path: &Path) -> Result<Check, Error> {
     let bytes = image.file.metadata().map_err(|e| image.fail(e))?.len();
     let mut check = Check {
         device: drive.config.name.clone(),
-        scheme: config::scheme_name(&drive.config),
+        scheme: drive.scheme(),
         logical_bytes,
         clean: false,
         faults: 0,

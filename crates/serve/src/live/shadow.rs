@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nandle_io::{Command, Completion, Op, Status};
-use nandle_lab::config::{self, Drive};
+use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
@@ -186,7 +186,7 @@ impl Drop for Watchdog {
 
 /// Starts a shadow of a drive that has `logical_bytes`.
 pub(crate) fn start(drive: &Drive, seed: u64, logical_bytes: u64) -> Result<(Feed, Running), Error> {
-    let scheme = config::scheme_name(&drive.config);
+    let scheme = drive.scheme();
     if drive.layout.logical_bytes != logical_bytes {
         return Err(Error::input(format!(
             "--shadow {scheme}: {} bytes of logical size; expected those of the served drive, {logical_bytes}",
@@ -195,6 +195,7 @@ pub(crate) fn start(drive: &Drive, seed: u64, logical_bytes: u64) -> Result<(Fee
     }
     let stands = |e: nandle_ssd::ConfigError| Error::input(format!("--shadow {scheme}: {e}"));
     let mut ssd = Ssd::new(&drive.config, 0, seed).map_err(stands)?;
+    drive.complete(&mut ssd);
     let mut meter = Meter::default();
     meter.begin_phase(1, &mut ssd);
     let (sender, receiver) = sync_channel(QUEUE);

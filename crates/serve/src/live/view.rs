@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use nandle_lab::config::{self, Drive};
+use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::{Requests, Summary, WafParts};
 use nandle_lab::measure::{KINDS, per_stream, waf_parts};
 use nandle_ssd::nand::{Cause, Geometry};
@@ -54,7 +54,7 @@ fn latencies(histogram: &Histogram<u64>, most_ns: u64) -> Value {
 impl Book {
     pub fn new(drive: &Drive, timing: Timing, seed: u64, shadows: Vec<Shadow>) -> Self {
         Self {
-            scheme: config::scheme_name(&drive.config),
+            scheme: drive.scheme(),
             drive: drive.clone(),
             shadows,
             timing,
