@@ -279,3 +279,46 @@ fn page_types_are_what_it_says_after_a_power_cut_too() {
     }
     assert!(compared > 6, "{compared} runs compared");
 }
+
+/// `examples/with_schemes.rs`, with these words after its name.
+fn with_schemes(arguments: &[&str]) -> (bool, String, String) {
+    let mut program = std::env::current_exe().expect("this test");
+    program.pop();
+    program.pop();
+    let program = program.join("examples/with_schemes");
+    let done = std::process::Command::new(&program).args(arguments).output();
+    let done = done.unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (done.status.success(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn a_program_of_ones_own_has_the_whole_command_line_and_its_schemes() {
+    let (fine, listed, _) = with_schemes(&["schemes"]);
+    assert!(fine && listed.contains("  fullest") && listed.contains("  least-worn"), "{listed}");
+    let run = |scheme| {
+        let (fine, json, complaint) = with_schemes(&[
+            "run",
+            "--device",
+            "demo",
+            "--set",
+            "buffer.bytes=256KiB",
+            "--workload",
+            "tpcc",
+            "--requests",
+            "20000",
+            "--verify",
+            "--scheme",
+            scheme,
+            "--output-format",
+            "json",
+        ]);
+        assert!(fine, "{complaint}");
+        serde_json::from_str::<serde_json::Value>(&json).expect("a summary")
+    };
+    let (own, with) = (run("lru+page"), run("lru+page+fullest"));
+    assert_eq!(with["scheme"], "lru+page+fullest");
+    assert!(with["rmw"]["count"].as_u64() < own["rmw"]["count"].as_u64(), "{} {}", own["rmw"], with["rmw"]);
+    let (fine, _, complaint) = with_schemes(&["run", "--scheme", "lru+page+fulest"]);
+    assert!(!fine && complaint.contains("fullest"), "{complaint}");
+}

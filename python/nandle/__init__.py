@@ -7,7 +7,7 @@ and sizes are bytes, throughout.
 
 from ._core import Completion, InputError, __version__
 from ._device import Device
-from ._policies import BufferPolicy, BufferView, Candidates, VictimPolicy
+from ._policies import BufferPolicy, BufferView, Candidates, VictimPolicy, register
 from ._record import Record
 from ._results import Normalized, Results
 from ._run import Result, config, presets, run, schemes, workloads
@@ -30,6 +30,7 @@ __all__ = [
     "__version__",
     "config",
     "presets",
+    "register",
     "run",
     "schemes",
     "sweep",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._policies import BufferPolicy, VictimPolicy
+from ._policies import BufferPolicy, VictimPolicy, split
 from ._record import Record, record
 from ._run import Path, Sets, _is, _text, _whole, settings
 
@@ -30,9 +30,10 @@ class Device:
     ) -> None:
         _is("victim", victim, VictimPolicy)
         _is("buffer", buffer, BufferPolicy)
+        scheme, victim, buffer = split(None if scheme is None else _text("scheme", scheme), victim, buffer)
         self._core = _core.Device(
             device=_text("device", device),
-            scheme=None if scheme is None else _text("scheme", scheme),
+            scheme=scheme,
             sets=settings(sets),
             seed=_whole("seed", seed, 0),
             contents=contents,

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
+
 Array = np.ndarray[Any, Any]
 
 
@@ -131,3 +133,46 @@ def _index(chosen: Any, whose: str) -> int | None:
         return operator.index(chosen)
     except TypeError:
         raise TypeError(f"{whose} returned {chosen!r}: expected an index (a whole number) or None") from None
+
+
+_registered: dict[str, type[VictimPolicy] | type[BufferPolicy]] = {}
+
+
+def register(name: str, policy: type[VictimPolicy] | type[BufferPolicy]) -> None:
+    """From now on `scheme` knows `policy`, a class, by this name: `scheme="lru+page+mine"`.
+
+    Each drive gets an instance of its own, made without arguments. The name holds in this process: where
+    runs are done by others (an executor of a sweep), they have to register it too.
+
+    Raises `InputError` if the drive has a policy of this name, or the name could not stand in a sum.
+    """
+    if not (isinstance(policy, type) and issubclass(policy, (VictimPolicy, BufferPolicy))):
+        raise _core.InputError(f"policy: {policy!r}; expected a class derived from VictimPolicy or BufferPolicy")
+    if not (isinstance(name, str) and name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)):
+        raise _core.InputError(f"name: {name!r}; expected letters, digits, - and _")
+    if name in {taken for _, taken, _ in _core.schemes()}:
+        raise _core.InputError(f"name: {name!r}; the drive has a policy of this name, expected another")
+    _registered[name] = policy
+
+
+def split(
+    scheme: str | None, victim: VictimPolicy | None, buffer: BufferPolicy | None
+) -> tuple[str | None, VictimPolicy | None, BufferPolicy | None]:
+    """The sum without registered policies, and these, beside those given by themselves."""
+    if scheme is None:
+        return None, victim, buffer
+    kept = []
+    for term in scheme.split("+"):
+        policy = _registered.get(term.strip())
+        if policy is None:
+            kept.append(term)
+            continue
+        kind = "victim" if issubclass(policy, VictimPolicy) else "buffer"
+        if (victim if kind == "victim" else buffer) is not None:
+            raise _core.InputError(f"scheme = {scheme!r}: {term.strip()} is a second {kind} policy; expected one")
+        made = policy()
+        if isinstance(made, VictimPolicy):
+            victim = made
+        else:
+            buffer = made
+    return "+".join(kept) or None, victim, buffer

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._policies import BufferPolicy, VictimPolicy
+from ._policies import BufferPolicy, VictimPolicy, split
 from ._record import Record, record
 from ._table import Table
 
@@ -49,16 +49,17 @@ def run(
     `device` is a preset or a TOML file, `scheme` a sum of policies (the device's own if not given),
     `workload` a name, a trace, or a fio job file; `sets` are single settings of the device, as
     `{"gc.soft": 0.05}`. The others are as the options of `nandle run`. `victim` and `buffer` are
-    policies written in Python. `progress` is called now and then with the requests so far, their
+    policies written in Python; `scheme` takes those that were given a name with `register`. `progress` is called now and then with the requests so far, their
     total if known, the simulated time in nanoseconds, and the write amplification so far.
 
     Raises `InputError` if something that was asked for makes no sense.
     """
     _is("victim", victim, VictimPolicy)
     _is("buffer", buffer, BufferPolicy)
+    scheme, victim, buffer = split(None if scheme is None else _text("scheme", scheme), victim, buffer)
     summary, series, latency = _core.simulate(
         device=_text("device", device),
-        scheme=None if scheme is None else _text("scheme", scheme),
+        scheme=scheme,
         workload=_text("workload", workload),
         seed=_whole("seed", seed, 0),
         requests=None if requests is None else _whole("requests", requests, 1),
@@ -147,7 +148,7 @@ def workloads() -> dict[str, str]:
 
 def config(device: Path = "demo", scheme: str | None = None, sets: Sets | None = None) -> str:
     """Every setting of a device, checked, as the TOML of a device file."""
-    return _core.resolved(_text("device", device), scheme, settings(sets))
+    return _core.resolved(_text("device", device), split(scheme, None, None)[0], settings(sets))
 
 
 def settings(sets: Sets | None) -> list[str]:

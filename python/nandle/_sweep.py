@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _core
 from ._results import Results
+from ._policies import split
 from ._run import Result, _text, run, settings
 
 ARGUMENTS = tuple(name for name in inspect.signature(run).parameters if name != "progress")
@@ -33,6 +34,8 @@ def sweep(grid: Mapping[str, Any], executor: Executor | None = None) -> Results:
     for axes, arguments in tasks:
         try:
             device, scheme = arguments.get("device", "demo"), arguments.get("scheme")
+            victim, buffer = arguments.get("victim"), arguments.get("buffer")
+            scheme = split(None if scheme is None else _text("scheme", scheme), victim, buffer)[0]
             _core.resolved(_text("device", device), scheme, settings(arguments.get("sets")))
         except _core.InputError as e:
             raise _core.InputError(f"{_named(axes)}{e}") from None

@@ -170,3 +170,17 @@ def test_a_stepped_device_asks_too():
     assert device.digest == twin.digest != own.digest
     assert device.stats.waf > own.stats.waf
     assert policy.asked >= 2 * device.stats.gc_invocations > 0
+
+
+def test_a_registered_policy_is_called_by_its_name():
+    nandle.register("oldest", Fifo)
+    by_name = nandle.run(**{**RUN, "scheme": "page+oldest"})
+    assert by_name.summary.digest == nandle.run(**{**RUN, "scheme": "page"}, victim=Fifo()).summary.digest
+    assert by_name.summary.digest != nandle.run(**{**RUN, "scheme": "page"}).summary.digest
+    results = nandle.sweep({**RUN, "scheme": ["page", "page+oldest"]})
+    assert [r.summary.digest for r in results][1] == by_name.summary.digest
+    for name, policy in [("greedy", Fifo), ("a+b", Fifo), ("mine", Fifo()), ("mine", int)]:
+        with pytest.raises(nandle.InputError):
+            nandle.register(name, policy)
+    with pytest.raises(nandle.InputError, match="second victim policy"):
+        nandle.run(**{**RUN, "scheme": "page+oldest"}, victim=Fifo())
