@@ -279,6 +279,14 @@ impl Flash {
     pub fn choose_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> Option<u32> {
         self.space.choose_plane(lpn, group, class, &self.media)
     }
+    /// The same where a reservation holds.
+    ///
+    /// # Panics
+    /// If none does: then whoever placed this write took more than its reach, and the drive may not go on.
+    #[inline(always)]
+    pub fn reserved_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> u32 {
+        self.choose_plane(lpn, group, class).expect("a reservation holds")
+    }
     /// The page that the next write of `group` in `plane` gets, if an open block says so.
     pub fn next_page(&self, plane: u32, group: GroupId) -> Option<Ppn> {
         self.space.next_page(plane, group, &self.media)
@@ -357,7 +365,10 @@ impl Flash {
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
-        let place = self.space.take(lpn, plane, group, class, &self.media).expect("reserved");
+        let place = self
+            .space
+            .take(lpn, plane, group, class, &self.media)
+            .expect("the plane that was chosen has a page");
         let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
         let of_checkpoint = kind == PageUse::Checkpoint;
         let record = crate::media::Record {

@@ -34,7 +34,7 @@ pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) 
 fn place_whole(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
     let &Part { lpn, mask, contents, release, load, .. } = part;
     let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full: true, alone: write.alone });
-    let plane = flash.choose_plane(lpn, group, class).expect("reserved");
+    let plane = flash.reserved_plane(lpn, group, class);
     let extents = Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 };
     let page = Page::data(plane, group, class, extents).for_request(write.request, release);
     let (ppn, op) = flash.append(&page, load.as_slice());
@@ -55,7 +55,7 @@ pub(crate) fn place_beside(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>
         after.extend(reads.iter().map(|&(_, op)| op));
     }
     let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full, alone: write.alone });
-    let plane = flash.choose_plane(lpn, group, class).expect("reserved");
+    let plane = flash.reserved_plane(lpn, group, class);
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
     let extents = if full {
         Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 }
