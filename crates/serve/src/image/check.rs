@@ -7,7 +7,7 @@
 //! | blocks | the record of each block and its checksum |
 //! | pages | the record of each page and its checksum; where one byte alone explains a wrong checksum, which one |
 //! | order | whether pages could have been programmed in the order that they say |
-//! | drive | a recovery from what was read, and its invariants ([`nandle_ssd::inspect`]) |
+//! | drive | a recovery from what was read, and its invariants ([`nandle_ssd::drive::Inspection`]) |
 //!
 //! A crash alone leaves no fault. What it may leave: pages that a power cut tore (they are recorded as
 //! such), erases that were cut off, and one page record that was half written, which ends in the middle
