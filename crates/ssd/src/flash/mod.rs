@@ -2,7 +2,7 @@
 //!
 //! A scheme changes the map at once and states orders; the array works out when. Everything that
 //! programs a page goes through [`Flash::append`], everything that gives a page up through
-//! [`liveness`], so that no old copy is lost before its successor is on flash.
+//! `liveness`, so that no old copy is lost before its successor is on flash.
 
 use nandle_nand::{Array, Cause, Oob, OpId, PageUse, Ppn, Shape};
 use smallvec::SmallVec;

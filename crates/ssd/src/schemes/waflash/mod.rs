@@ -1,5 +1,5 @@
-//! WAFLASH: partial pages as newer versions of their logical pages ([`versions`]), and small ones packed
-//! together into one physical page ([`compaction`]). Either works without the other. Its third part, the
+//! WAFLASH: partial pages as newer versions of their logical pages (`versions`), and small ones packed
+//! together into one physical page (`compaction`). Either works without the other. Its third part, the
 //! write buffer, is a scheme of its own: PC-LRU.
 
 use nandle_nand::{Ppn, Time};
