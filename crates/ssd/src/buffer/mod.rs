@@ -319,7 +319,14 @@ impl Buffer {
 
     /// Who leaves next if nobody decides otherwise: the oldest request, or the least recently written page.
     pub(crate) fn next_victims(&self) -> Victims {
-        if self.plan.by_request { self.oldest_request() } else { self.oldest().into_iter().collect() }
+        if self.plan.by_request {
+            return self.oldest_request();
+        }
+        let mut victims = Victims::new();
+        if let Some(oldest) = self.oldest() {
+            victims.push(oldest);
+        }
+        victims
     }
     /// All entries that came in with the oldest request: VSSIM's buffer. An overwrite merges into its entry and
     /// does not make it younger.

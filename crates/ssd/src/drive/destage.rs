@@ -5,7 +5,7 @@ use nandle_nand::OpId;
 use smallvec::SmallVec;
 
 use super::Ssd;
-use super::demand::{Asking, Demand};
+use super::demand::{Asking, Demand, Wait, has_room};
 use super::queue::Blocked;
 use super::request::Request;
 use crate::buffer::Entry;
@@ -97,6 +97,21 @@ impl Ssd {
         demand
     }
 
+    /// Makes sure of what these entries may take.
+    #[inline]
+    fn reserve_entries(&mut self, slots: &[u32]) -> Result<(), Wait> {
+        if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach().is_least()) {
+            let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
+            if has_room(
+                &self.flash,
+                Asking { lpn, stream, full: mask == self.flash.full_mask(), alone: true },
+            ) {
+                return Ok(());
+            }
+        }
+        self.demand_of(slots).reserve(&mut self.flash)
+    }
+
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     pub(super) fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -116,7 +131,7 @@ impl Ssd {
         if slots.len() > 1 && !self.demand_of(&slots).is_met(&self.flash) {
             slots.truncate(1);
         }
-        if slots.is_empty() || self.demand_of(&slots).reserve(&mut self.flash).is_err() {
+        if slots.is_empty() || self.reserve_entries(&slots).is_err() {
             return false;
         }
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
@@ -125,7 +140,7 @@ impl Ssd {
             let Entry { lpn, mask, .. } = *buffer.entry(slot);
             loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
         }
-        if self.flash.map().cache().is_some() && self.demand_of(&slots).reserve(&mut self.flash).is_err() {
+        if self.flash.map().cache().is_some() && self.reserve_entries(&slots).is_err() {
             return false;
         }
         let Some(buffer) = &mut self.buffer else { return false };
@@ -141,22 +156,24 @@ impl Ssd {
         }
         entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
         let stream = entries[0].1.stream;
-        let parts: SmallVec<[Part<'_>; 4]> = entries
-            .iter()
-            .map(|&(slot, entry, load)| Part {
-                lpn: entry.lpn,
-                mask: entry.mask,
-                held: 0,
-                contents: Contents { bytes: buffer.contents(slot), first: 0 },
-                release: entry.mask.count_ones(),
-                load,
-                rewrite: None,
-            })
-            .collect();
-        let alone = parts.len() == 1;
-        let write = Write { parts: &parts, request: None, stream, alone, range: (0, 0) };
-        self.schemes.place(&mut self.flash, &write);
-        drop(parts);
+        let part = |&(slot, entry, load): &(u32, Entry, Option<OpId>)| Part {
+            lpn: entry.lpn,
+            mask: entry.mask,
+            held: 0,
+            contents: Contents { bytes: buffer.contents(slot), first: 0 },
+            release: entry.mask.count_ones(),
+            load,
+            rewrite: None,
+        };
+        let mut write = |parts: &[Part<'_>]| {
+            let alone = parts.len() == 1;
+            let write = Write { parts, request: None, stream, alone, range: (0, 0) };
+            self.schemes.place(&mut self.flash, &write);
+        };
+        match entries.as_slice() {
+            [one] => write(&[part(one)]),
+            all => write(&all.iter().map(part).collect::<SmallVec<[Part<'_>; 4]>>()),
+        }
         self.settle_objects();
         true
     }

@@ -126,7 +126,7 @@ impl Ssd {
     }
 
     /// Makes sure of room for the pieces of a write, placed together.
-    #[inline]
+    #[inline(always)]
     fn reserve_pieces<const N: usize>(
         &mut self,
         pieces: &[Piece; N],

@@ -209,10 +209,16 @@ impl Schemes {
     // ---- what leaves the buffer ---------------------------------------------------------------------
 
     /// Which slots of `buffer` leave next, together.
+    #[inline]
     pub(crate) fn destage(&mut self, flash: &Flash, buffer: &mut Buffer) -> Victims {
         if !self.interests.has(Interests::DESTAGE) {
             return buffer.next_victims();
         }
+        self.own_destage(flash, buffer)
+    }
+
+    #[inline(never)]
+    fn own_destage(&mut self, flash: &Flash, buffer: &mut Buffer) -> Victims {
         let victims = self.chosen_victims(flash, buffer);
         let near = Near { flash, slots: &self.slots, interests: self.interests };
         match victims.as_slice() {
@@ -312,16 +318,18 @@ impl Schemes {
     // ---- the map ------------------------------------------------------------------------------------
 
     /// The host needs the entry for the sectors `mask` of `lpn`: the load that it has to wait for, if any.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_up(&mut self, flash: &mut Flash, lpn: u32, mask: u64) -> Option<OpId> {
-        if self.interests.has(Interests::LOOK_UP) {
-            for slot in &mut self.slots {
-                if let Some(load) = slot.as_dyn_mut().look_up(flash, lpn, mask) {
-                    return load;
-                }
-            }
+        if self.interests.has(Interests::LOOK_UP)
+            && let Some(load) = self.own_look_up(flash, lpn, mask)
+        {
+            return load;
         }
         flash.look_up(lpn)
+    }
+    #[inline(never)]
+    fn own_look_up(&mut self, flash: &mut Flash, lpn: u32, mask: u64) -> Option<Option<OpId>> {
+        self.slots.iter_mut().find_map(|slot| slot.as_dyn_mut().look_up(flash, lpn, mask))
     }
     /// A host read of `sectors` sectors from `lsn` goes to flash.
     #[inline]

@@ -10,7 +10,7 @@ use crate::space::{GroupId, PageClass};
 
 impl Durability {
     /// Takes the checkpoint one step further if it is time and there is room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep_checkpoint(&mut self, flash: &mut Flash, schemes: &mut Schemes) {
         let (c, programs) = (&self.checkpoint, flash.programs());
         if c.interval != 0
@@ -22,6 +22,7 @@ impl Durability {
         }
     }
 
+    #[inline(never)]
     fn step_checkpoint(&mut self, flash: &mut Flash, schemes: &mut Schemes) {
         // One at a time: the pages of the ring reach the flash in the order of their numbers.
         let newest = self.checkpoint.ring.back().map(|kept| kept.ppn);
