@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use nandle_lab::measure::Summary;
+use nandle_lab::measure::{Summary, scheme_counters};
 use serde_json::Value;
 
 const HEAD: &str = "\
@@ -53,14 +53,28 @@ fn rows(before: &str, schema: &Value, root: &Value, out: &mut String) {
     }
 }
 
+fn capital(said: &str) -> String {
+    let mut letters = said.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 #[test]
 fn the_glossary_has_every_key() {
     let schema = schemars::schema_for!(Summary).to_value();
     let mut page = HEAD.to_owned();
     rows("", &schema, &schema, &mut page);
-    for key in
-        ["waf", "host.write.lat_ns.mean", "streams.per_stream[].media_bytes", "gc.victim_valid_histogram"]
-    {
+    for (key, said) in scheme_counters() {
+        let _ = writeln!(page, "| `{key}` | {}. |", capital(said));
+    }
+    for key in [
+        "waf",
+        "multi_version.merges_gc",
+        "across.rollbacks",
+        "allocation.emergency_gcs",
+        "host.write.lat_ns.mean",
+        "streams.per_stream[].media_bytes",
+        "gc.victim_valid_histogram",
+    ] {
         assert!(page.contains(&format!("| `{key}` |")), "no {key}");
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");

@@ -18,7 +18,7 @@ pub use io_log::{Io, IoLog};
 pub use latency::Latency;
 pub use rows::{KINDS, Row, Rows};
 pub use steady::{Steadiness, Steady};
-pub use summarise::{Context, per_stream, summarise, waf_parts};
+pub use summarise::{Context, per_stream, scheme_counters, summarise, waf_parts};
 pub use summary::Summary;
 
 use nandle_ssd::nand::Time;

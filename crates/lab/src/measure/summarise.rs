@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use nandle_ssd::nand::{Cause, Counters};
+use nandle_ssd::schemes::SchemeConfig;
 use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
@@ -38,10 +39,19 @@ pub struct Context {
     pub integrity: Integrity,
 }
 
+/// Beside those of schemes: what collection resorts to where a scheme chooses page types.
+const EMERGENCY: (&str, &str) =
+    ("allocation.emergency_gcs", "collections for want of a page of the right type");
+
+/// What [`Summary::schemes`] holds: keys, and what each counts.
+pub fn scheme_counters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SchemeConfig::counters().chain([EMERGENCY])
+}
+
 /// The counters of schemes, section by section.
 fn schemes(ssd: &Ssd) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut sections: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-    let emergency = ("allocation.emergency_gcs", ssd.stats().collection.emergency_gcs);
+    let emergency = (EMERGENCY.0, ssd.stats().collection.emergency_gcs);
     for (name, value) in ssd.scheme_counters().into_iter().chain([emergency]) {
         let (section, key) = name.split_once('.').unwrap_or(("scheme", name));
         sections.entry(section.into()).or_default().insert(key.into(), value);

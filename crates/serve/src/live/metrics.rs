@@ -95,6 +95,14 @@ pub(super) fn text(book: &Book) -> String {
             t.sample(name, &[("op", op)], value as f64);
         }
     };
+    t.family(
+        "scheme",
+        "gauge",
+        "What the schemes count, by its key in summary.json; 0 for those that the drive has not.",
+    );
+    for &(key, value) in &last.schemes {
+        t.sample("scheme", &[("key", key)], value as f64);
+    }
     by_op(&mut t, "host_requests_total", "Requests completed, by kind.", &last.requests);
     by_op(&mut t, "host_bytes_total", "Their bytes.", &last.bytes);
     t.one("host_refused_total", "counter", "Requests that the drive refused.", last.refused as f64);

@@ -69,6 +69,8 @@ pub(crate) struct Snapshot {
     pub(super) bad_blocks: u64,
     pub(super) instances: u32,
     pub(super) read_only: bool,
+    /// What the schemes count, by key.
+    pub(super) schemes: Vec<(&'static str, u64)>,
 }
 
 impl Snapshot {
@@ -95,6 +97,7 @@ impl Snapshot {
             bad_blocks: geometry.blocks().saturating_sub(good),
             instances: ssd.objects_live(),
             read_only: ssd.is_read_only(),
+            schemes: ssd.scheme_counters(),
         }
     }
 }
