@@ -342,12 +342,12 @@ impl Published for Mrsm {
     }];
     const COUNTERS: &'static [(&'static str, &'static str)] = &[
         ("mrsm.split_regions", "regions that went from pages to sub-pages"),
-        ("mrsm.joined_regions", "regions that went back"),
+        ("mrsm.joined_regions", "regions that went back from sub-pages to pages"),
         ("mrsm.regions_split", "regions mapped by sub-page at the end"),
-        ("mrsm.regions", "regions"),
+        ("mrsm.regions", "regions that the logical pages are divided into"),
         ("mrsm.sub_page_writes", "sub-pages written by themselves"),
-        ("mrsm.sub_page_updates", "of these, completed by a read"),
-        ("mrsm.packed_pages", "physical pages that they went to"),
+        ("mrsm.sub_page_updates", "sub-pages written by themselves whose other sectors were read first"),
+        ("mrsm.packed_pages", "physical pages that sub-pages were packed into"),
         ("mrsm.refused", "writes that brought their page together: no page to spare"),
         ("mrsm.gc_packed", "pages that garbage collection packed into another one's copy"),
     ];

@@ -184,11 +184,11 @@ impl Published for Waflash {
     const COUNTERS: &'static [(&'static str, &'static str)] = &[
         ("multi_version.versions_written", "partial pages programmed beside their older data"),
         ("multi_version.merges_gc", "logical pages brought together by garbage collection"),
-        ("multi_version.merges_idle", "in idle time"),
-        ("multi_version.merges_pressure", "because surplus pages ran short"),
+        ("multi_version.merges_idle", "logical pages brought together in idle time"),
+        ("multi_version.merges_pressure", "logical pages brought together because surplus pages ran short"),
         ("multi_version.refused", "partial updates read, modified and written for want of surplus pages"),
         ("multi_version.compacted_pages", "physical pages filled with small partial pages"),
-        ("multi_version.compacted_extents", "runs of sectors in them"),
+        ("multi_version.compacted_extents", "runs of sectors in pages that small partial pages fill"),
         ("multi_version.max_extra_pages", "most physical pages at a time beyond one per logical page"),
     ];
     type Config<'a> = (&'a MultiVersionConfig, &'a CompactedConfig);
