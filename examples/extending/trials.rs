@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use nandle_lab::Error;
-use nandle_lab::config::Wanted;
+use nandle_lab::config::{Outside, Wanted};
 use nandle_lab::measure::Summary;
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
@@ -82,9 +82,13 @@ impl Trial {
         // A small drive: it is full and collects within a second.
         let small = ["geometry.blocks_per_plane=32", "op_ratio=0.3"];
         let sets: Vec<String> = small.iter().chain(self.sets).map(|set| (*set).to_owned()).collect();
-        let drive = Wanted { device: "demo", scheme: Some(self.scheme), sets: &sets }.load()?;
+        let mut drive = Wanted { device: "demo", scheme: Some(self.scheme), sets: &sets }.load()?;
         let asked =
             Asked { workload: self.workload.into(), seed: 1, requests: Some(100_000), ..Asked::default() };
+        if with {
+            let policy = self.policy.boxed();
+            drive.outside.push(Outside::new(self.name, "", move || policy.boxed())); // the one line
+        }
         let run = Run {
             drive,
             asked,
@@ -95,8 +99,7 @@ impl Trial {
             io_log: false,
             explain: 0,
         };
-        let policy = with.then(|| (self.name.to_owned(), self.policy.boxed())); // the one line
-        Ok(run.go_adding(policy, None, &AtomicBool::new(false), &mut |_| {})?.summary)
+        Ok(run.go(&AtomicBool::new(false), &mut |_| {})?.summary)
     }
 
     /// The figure without the policy and with it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nandle_lab::config::Wanted;
+use nandle_lab::config::{Outside, Wanted};
 use nandle_lab::replay::Progress;
 use nandle_lab::run::{Outcome, Run, tables};
 use nandle_lab::workload::{Asked, Mode};
@@ -74,7 +74,9 @@ pub fn simulate(
     let policies = Policies::new(victim, buffer, Arc::clone(&stop));
     let added = match &policies {
         Some(policies) => {
-            Some((policies.name(py)?, Box::new(Adapter(Arc::clone(policies))) as Box<dyn Scheme>))
+            let shared = Arc::clone(policies);
+            let make = move || Box::new(Adapter(Arc::clone(&shared))) as Box<dyn Scheme>;
+            Some(Outside::new(policies.name(py)?, "Written in Python.", make))
         }
         None => None,
     };
@@ -97,10 +99,11 @@ pub fn simulate(
     };
     let done = py.detach(|| {
         guarded(|| -> Result<Outcome, nandle_lab::Error> {
-            let drive = Wanted { device: &device, scheme: scheme.as_deref(), sets: &sets }.load()?;
+            let mut drive = Wanted { device: &device, scheme: scheme.as_deref(), sets: &sets }.load()?;
+            drive.outside.extend(added);
             let output = output.map(Into::into);
             let run = Run { drive, asked, seed, verify, power_cuts: None, output, io_log, explain: 0 };
-            run.go_adding(added, None, &stop, &mut watch)
+            run.go(&stop, &mut watch)
         })
     });
     if let Some(policies) = &policies {

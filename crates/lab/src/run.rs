@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use nandle_ssd::Ssd;
-use nandle_ssd::schemes::Scheme;
 
 use crate::Error;
 use crate::config::Drive;
@@ -80,20 +79,6 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
-        self.go_adding(None, traces, stop, progress)
-    }
-
-    /// The same on a drive with one scheme more, which reports call by the name given with it.
-    ///
-    /// # Errors
-    /// As [`Run::go`].
-    pub fn go_adding(
-        self,
-        added: Option<(String, Box<dyn Scheme>)>,
-        traces: Option<&Traces>,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Outcome, Error> {
         let Self { drive, asked, seed, verify, power_cuts, output, io_log, explain } = self;
         let verify = verify || power_cuts.is_some();
         if io_log && output.is_none() {
@@ -122,12 +107,8 @@ impl Run {
         }
         let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
             .map_err(|e| Error::input(e.to_string()))?;
-        let mut scheme = drive.scheme();
+        let scheme = drive.scheme();
         drive.complete(&mut ssd);
-        if let Some((name, own)) = added {
-            ssd.add(own);
-            scheme = format!("{scheme}+{name}");
-        }
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         if verify {
             replayer.verify();
