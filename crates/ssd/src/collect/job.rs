@@ -31,21 +31,20 @@ impl Collect {
             self.take_up(plane, work);
         }
         let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
-        while self.jobs[slot].copies < self.config.copies_in_flight {
+        work.flash.forget_copy_read();
+        while work.flash.copies(plane) < self.config.copies_in_flight {
             let Some(page) = work.flash.blocks().next_live(block, self.jobs[slot].cursor) else {
                 // Copies may still be under way: the erase waits for them.
                 self.jobs[slot].erasing = Self::erase(block, work);
                 return;
             };
             let Some(group) = self.group_of_copies(plane, work.flash) else { return };
-            let copies = self.copy_page(block, page, plane, group, wear, work);
-            let job = &mut self.jobs[slot];
-            job.cursor = page;
-            job.copies += copies;
+            self.copy_page(block, page, plane, group, wear, work);
+            self.jobs[slot].cursor = page;
         }
     }
 
-    /// Moves a page of a victim; how many copies are under way for it.
+    /// Moves a page of a victim.
     #[inline]
     fn copy_page(
         &mut self,
@@ -55,7 +54,7 @@ impl Collect {
         group: GroupId,
         wear: bool,
         work: &mut Work<'_>,
-    ) -> u32 {
+    ) {
         let Work { flash, schemes, keeper } = work;
         let ppn = flash.geometry().ppn(block, page);
         let from = GroupId::from_number(flash.array().stream(ppn));
@@ -71,7 +70,6 @@ impl Collect {
             flash.count_stream(from, 0);
         }
         prefetch_next(flash, block, page);
-        copies
     }
 
     /// Finds `plane` a victim, if it needs one and there is one.
@@ -127,8 +125,8 @@ impl Collect {
 
     /// A victim becomes the job of its plane.
     fn begin(&mut self, plane: u32, block: Block, purpose: Purpose, flash: &mut Flash) {
-        let first = flash.geometry().ppn(block, flash.array().cell().strict_page(0));
-        let from = GroupId::from_number(flash.array().oob(first).stream);
+        let first = flash.array().nth_strict(block, 0).unwrap_or(flash.geometry().ppn(block, 0));
+        let from = GroupId::from_number(flash.array().stream(first));
         let group = match purpose {
             Purpose::Wear => GroupId::Cold,
             Purpose::KeepGroup(number) => GroupId::DedicatedSurvivors(number),
@@ -172,6 +170,7 @@ impl Collect {
             }
             keeper.hold(flash, block);
         }
+        flash.seal_holders(block);
         let background = !flash.space().is_urgent(plane);
         flash.space_mut().blocks_mut().set_erasing(block);
         flash.media_mut().erase(block, background);

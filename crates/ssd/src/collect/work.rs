@@ -32,8 +32,6 @@ pub(super) struct Job {
     pub victim: Option<Block>,
     /// Pages before this one need no more looking at.
     pub cursor: u32,
-    /// Copies under way.
-    pub copies: u32,
     pub erasing: bool,
     /// Moves cold data instead of collecting garbage.
     pub wear: bool,
@@ -44,8 +42,3 @@ pub(super) struct Job {
     pub most_erases: u32,
 }
 
-impl Job {
-    pub fn copy_done(&mut self) {
-        self.copies -= 1;
-    }
-}

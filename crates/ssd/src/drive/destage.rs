@@ -56,7 +56,9 @@ impl Ssd {
                 // Room is made for everything that waits, not only for the first; room that is on its
                 // way counts.
                 let wanted = missing.max(buffer.short_of(self.short));
-                if buffer.leaving() >= wanted {
+                // What waits in pages that are being filled leaves only with more.
+                let gathered = self.flash.media().open_pages().iter().map(|page| u64::from(page.release));
+                if buffer.leaving() - gathered.sum::<u64>() >= wanted {
                     return Some(Blocked::Buffer);
                 }
                 if !self.evict() {

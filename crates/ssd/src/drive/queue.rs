@@ -202,6 +202,7 @@ impl Ssd {
                 return Some(Blocked::Flash);
             }
         }
+        self.flash.seal_durable();
         // Everything before the flush is in the barriers up to this one; later writes open the next.
         let barrier = self.flash.media_mut().close_barrier();
         self.flushes.push_back((barrier, slot));

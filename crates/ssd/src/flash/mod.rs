@@ -7,6 +7,7 @@
 use nandle_nand::{Array, Cause, Oob, OpId, PageUse, Ppn, Shape};
 use smallvec::SmallVec;
 
+mod assembly;
 mod liveness;
 pub(crate) mod page;
 mod records;
@@ -96,11 +97,17 @@ pub struct Flash {
     programs: (u64, u64),
     /// Streams whose accounts are kept: the host's groups.
     host_groups: usize,
+    /// Copies of garbage collection under way, by plane.
+    copies: Vec<u32>,
+    /// The read that the next copies of the same page share.
+    copy_read: Option<(Ppn, OpId)>,
 }
 
 impl Flash {
     pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
         Self {
+            copies: vec![0; media.geometry().planes() as usize],
+            copy_read: None,
             media,
             map,
             space,
@@ -272,7 +279,8 @@ impl Flash {
     /// Whether `pages` writes of `lpn` by `group` find a plane.
     #[inline(always)]
     pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32) -> bool {
-        self.space.has_room(lpn, group, class, pages, &self.media)
+        // A page that requests wait for may have to be programmed half full in between.
+        self.space.has_room(lpn, group, class, pages * self.media.slots(), &self.media)
     }
     /// The plane for the next write of `lpn` by `group`, if one has room.
     #[inline(always)]
@@ -307,8 +315,15 @@ impl Flash {
     ) {
         for f in self.map.fragments().get(lpn, self.media.array()) {
             let wanted = (f.mask & mask).count_ones();
-            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) {
+            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) || self.media.is_open(f.ppn) {
                 continue;
+            }
+            if self.gathers() {
+                let first = |ppn| self.media.array().first_slot(ppn);
+                if let Some(&(_, op)) = out.iter().find(|&&(ppn, _)| first(ppn) == first(f.ppn)) {
+                    self.media.widen(op, wanted);
+                    continue;
+                }
             }
             let op = self.media.read(f.ppn, wanted, cause, false, after, Waiter::request(request));
             out.push((f.ppn, op));
@@ -317,8 +332,38 @@ impl Flash {
 
     /// Orders the read of a page to be copied by garbage collection.
     pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
-        let sectors = self.sectors_per_page();
-        self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY)
+        let mut sectors = self.sectors_per_page();
+        if self.gathers() {
+            let first = self.array().first_slot(ppn);
+            if let Some((page, read)) = self.copy_read
+                && page == first
+            {
+                return read;
+            }
+            let live = self.array().together(ppn).filter(|&slot| self.blocks().is_live(slot));
+            sectors *= live.count() as u32;
+        }
+        let read = self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
+        if self.gathers() {
+            self.copy_read = Some((self.array().first_slot(ppn), read));
+        }
+        read
+    }
+
+    /// Time may have passed: pages that are copied now are read again.
+    #[inline]
+    pub(crate) fn forget_copy_read(&mut self) {
+        self.copy_read = None;
+    }
+    /// Copies of garbage collection under way in `plane`.
+    #[inline]
+    pub(crate) fn copies(&self, plane: u32) -> u32 {
+        self.copies[plane as usize]
+    }
+    /// A copy that the collection of `plane` ordered is done.
+    #[inline]
+    pub(crate) fn copy_done(&mut self, plane: u32) {
+        self.copies[plane as usize] -= 1;
     }
 
     /// Which sectors of `mask` are stored for `lpn`.
@@ -365,6 +410,9 @@ impl Flash {
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
+        if self.gathers() {
+            self.make_ready(kind, extents);
+        }
         let place = self
             .space
             .take(lpn, plane, group, class, &self.media)
@@ -384,6 +432,9 @@ impl Flash {
         if cause != Cause::Gc {
             let host = if cause == Cause::Host { sectors_of(extents) } else { 0 };
             self.count_stream(place.group, u64::from(host));
+        }
+        if cause == Cause::Gc && !self.gathers() {
+            self.copies[place.plane as usize] += 1;
         }
         if !of_checkpoint {
             self.programs.0 += 1;

@@ -7,9 +7,11 @@ use nandle_nand::{
 
 mod barriers;
 mod config;
+mod open_pages;
 mod waiters;
 
 pub use config::CellConfig;
+pub use open_pages::OpenPage;
 pub use waiters::Waiter;
 
 use barriers::Barriers;
@@ -42,6 +44,9 @@ pub struct Media {
     full: u64,
     /// Live sectors programmed, by cause.
     sectors_by_cause: [u64; Cause::COUNT],
+    slots: u32,
+    /// Pages that are being filled.
+    open: Vec<OpenPage>,
 }
 
 impl Media {
@@ -54,6 +59,8 @@ impl Media {
             sectors_per_page: spp,
             sector_bits: spp.is_power_of_two().then(|| spp.trailing_zeros()),
             full: nand.geometry().full_mask(),
+            slots: nand.array().slots(),
+            open: Vec::new(),
             sectors_by_cause: [0; Cause::COUNT],
             nand,
         }
@@ -117,7 +124,7 @@ impl Media {
     /// Operations under way.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.nand.in_flight()
+        self.nand.in_flight() - self.open.len() as u32
     }
 
     // ---- accounts ---------------------------------------------------------------------------------
@@ -168,8 +175,11 @@ impl Media {
             Extents::Home { len, .. } => u32::from(len),
             Extents::List(list) => list.iter().map(|e| u32::from(e.sectors)).sum(),
         };
-        let op = self.nand.program(ppn, oob, cause, background, after);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        if self.slots > 1 {
+            return self.enter(ppn, record, after);
+        }
+        let op = self.nand.program(ppn, oob, cause, background, after);
         let barrier = durable.then(|| self.barriers.enter());
         self.waiters.enter_program(op, waiter, barrier);
         op
@@ -185,12 +195,17 @@ impl Media {
     /// `old` may be lost only when `by` is done.
     #[inline(always)]
     pub(crate) fn supersede(&mut self, old: Ppn, by: OpId) {
+        if self.is_open(old) {
+            return self.supersede_open(old, by);
+        }
         self.nand.supersede(old, by);
     }
     /// A read and the program that waits for it copy a page within a plane.
     #[inline]
     pub(crate) fn pair_copyback(&mut self, read: OpId, program: OpId) {
-        self.nand.pair_copyback(read, program);
+        if self.slots == 1 {
+            self.nand.pair_copyback(read, program);
+        }
     }
     /// A program that failed goes on as one of `to`.
     pub(crate) fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {

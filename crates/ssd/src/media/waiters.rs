@@ -42,6 +42,8 @@ const VACANT: Entry = Entry { request: NONE, release: 0, barrier: NONE, rmw_prog
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
     entries: Vec<Entry>,
+    /// Further requests that wait for a program.
+    joined: Vec<(OpId, u32)>,
 }
 
 impl Waiters {
@@ -64,6 +66,30 @@ impl Waiters {
     fn add(&mut self, op: OpId, entry: Entry) {
         self.entries.resize(op.0 as usize, VACANT);
         self.entries.push(entry);
+    }
+
+    /// A program under way fills another page together with what it was ordered for.
+    pub fn join(&mut self, op: OpId, waiter: Waiter, barrier: Option<u32>) {
+        let entry = &mut self.entries[op.0 as usize];
+        entry.release += waiter.release;
+        if entry.barrier == NONE {
+            entry.barrier = barrier.unwrap_or(NONE);
+        }
+        match waiter.request {
+            Some(request) if entry.request == NONE => entry.request = request,
+            Some(request) => self.joined.push((op, request)),
+            None => {}
+        }
+    }
+
+    /// Another request that waited for `op`, which is done, beside the one that [`Waiters::leave`] named.
+    #[inline]
+    pub fn next_joined(&mut self, op: OpId) -> Option<u32> {
+        if self.joined.is_empty() {
+            return None;
+        }
+        let at = self.joined.iter().position(|&(other, _)| other == op)?;
+        Some(self.joined.remove(at).1)
     }
 
     pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
