@@ -85,6 +85,7 @@ pub fn base() -> DeviceConfig {
             multi_plane_same_offset: true,
         },
         buffer: BufferConfig { bytes: 0 },
+        mapping: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),

@@ -36,6 +36,14 @@ pub struct NandConfig {
     pub paired_pages: bool,
 }
 
+impl NandConfig {
+    /// The array before anything was programmed, keeping `unit` bytes of contents a sector.
+    pub fn erased(&self, unit: usize) -> Array {
+        let cell = Cell::new(self.kind, self.order, self.geometry.pages_per_block / self.slots);
+        Array::with_slots(self.geometry.clone(), cell, unit, self.slots)
+    }
+}
+
 /// What a die is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -170,8 +178,7 @@ impl Nand {
     ///
     /// The configuration must have been validated.
     pub fn new(config: &NandConfig, unit: usize) -> Self {
-        let cell = Cell::new(config.kind, config.order, config.geometry.pages_per_block / config.slots);
-        Self::with_array(config, Array::with_slots(config.geometry.clone(), cell, unit, config.slots))
+        Self::with_array(config, config.erased(unit))
     }
 
     /// The array as a power cut left it, at time 0 again.

@@ -146,7 +146,7 @@ pub fn check(path: &Path) -> Result<Check, Error> {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         .map_err(|_| no("in use by another process; expected an image that is free".into()))?;
     let drive = config::check(config).map_err(|e| no(format!("the device in the header: {e}")))?;
-    let mut image = Image::around(file, path, &drive.config.geometry);
+    let mut image = Image::around(file, path, &drive.config.unit_geometry());
     image.version = version;
     let bytes = image.file.metadata().map_err(|e| image.fail(e))?.len();
     let mut check = Check {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Change, Extents, Geometry, Oob, PageUse, Ppn};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Extents, Geometry, Oob, PageUse, Ppn};
 use record::{BLOCK_BYTES, BlockRecord, PAGE_HEAD, PageRecord, write_page};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
@@ -136,7 +136,7 @@ pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
             fail(e.into())
         }
     })?;
-    let mut image = Image::around(file, path, &drive.config.geometry);
+    let mut image = Image::around(file, path, &drive.config.unit_geometry());
     let Some(header) = header(path)? else {
         // Nothing, or what is left of one that was not finished.
         image.file.set_len(0).and_then(|()| image.file.set_len(image.end())).map_err(fail)?;
@@ -374,8 +374,7 @@ impl Image {
 
     fn load(&self, config: &DeviceConfig) -> Result<Array, Error> {
         let g = &self.geometry;
-        let cell = Cell::new(config.cell.kind, config.cell.program_order, g.pages_per_block);
-        let mut array = Array::new(g.clone(), cell, g.sector_bytes as usize);
+        let mut array = config.nand().erased(g.sector_bytes as usize);
         array.keep_changes();
         let mut table = vec![0; (g.blocks() as usize) * BLOCK_BYTES];
         self.read(&mut table, HEADER)?;
