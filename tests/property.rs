@@ -213,7 +213,7 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
         events += 1;
         prop_assert!(events < MANY, "the device never comes to rest");
         let next = ssd.next_event();
-        prop_assert!(next.is_some(), "the device is stuck");
+        prop_assert!(next.is_some(), "the device is stuck: {:?}", ssd.flash().media().open_pages());
         ssd.advance(next.unwrap_or_default(), &mut done);
         drain(&mut done, &mut oracle);
     }
@@ -237,6 +237,7 @@ fn read_all(ssd: &mut Ssd) -> Vec<u8> {
     while !done.iter().any(|c: &Completion| c.id == u64::MAX) {
         events += 1;
         assert!(events < MANY, "a read never ends");
+        if ssd.next_event().is_none() { eprintln!("STUCK in flight {} outstanding {} open {:?} debug {}", ssd.flash().media().in_flight(), ssd.outstanding(), ssd.flash().media().open_pages(), ssd.flash().media().debug()); }
         let next = ssd.next_event().expect("a read is under way");
         ssd.advance(next, &mut done);
     }

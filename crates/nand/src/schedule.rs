@@ -247,6 +247,10 @@ impl Nand {
     pub fn geometry(&self) -> &Shape {
         self.array.geometry()
     }
+    /// Planes of a die that work together as one.
+    pub fn gang(&self) -> u32 {
+        self.gang as u32
+    }
     /// The durations.
     pub fn timing(&self) -> &Timing {
         &self.timing
@@ -499,6 +503,18 @@ impl Nand {
         self.counters.programs[cause as usize][kind] += self.gang;
         self.release_wait(op.0);
         empty
+    }
+
+    pub fn debug(&self) -> String {
+        let mut out = String::new();
+        for (n, op) in self.ops.iter().enumerate().filter(|(_, op)| op.pending) {
+            let mut deps = vec![];
+            let mut e = op.dependents;
+            while e != NONE { deps.push(self.edges[e as usize].0); e = self.edges[e as usize].1; }
+            out += &format!("\n op {n} {:?} {:?} ppn {:#x} waits {} open {} started {} chain {} dependents {deps:?} holds {:?}", op.kind, op.cause, op.ppn, op.waits, op.open, op.started_once, op.chain as i32, self.held_by(OpId(n as u32)).collect::<Vec<_>>());
+        }
+        for (n, die) in self.dies.iter().enumerate() { out += &format!("\n die {n} op {} phase {:?} filled {} load {} dirty {} susp {:?}", die.op as i32, die.phase, die.filled, die.load, die.dirty, die.suspended); }
+        out
     }
 
     /// The read `op`, ordered since the last [`Nand::settle`], brings `sectors` more of its page.

@@ -65,6 +65,11 @@ impl Flash {
         self.seal_if(|flash, page| flash.media.is_held_by(block, page));
     }
 
+    /// Whether `block` waits for a page that is being filled.
+    pub(crate) fn is_held(&self, block: Block) -> bool {
+        self.media.open_pages().iter().any(|page| self.media.is_held_by(block, page))
+    }
+
     /// The checkpoint is about to say where the logical pages from `first` up to `last` lie.
     pub(crate) fn seal_units(&mut self, first: u32, last: u32) {
         self.seal_if(|flash, page| {
@@ -120,7 +125,10 @@ impl Flash {
         for _ in 0..empty {
             self.count_stream(group, 0);
         }
-        self.copies[plane as usize] += u32::from(page.cause == Cause::Gc);
+        if page.cause == Cause::Gc {
+            self.copies[plane as usize] += 1;
+            self.space.look_at(plane);
+        }
         if self.array().pages_programmed(block) == self.geometry().pages_per_block {
             let (space, media) = self.space_and_media();
             space.avoid(block, media);

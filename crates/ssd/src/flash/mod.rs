@@ -314,7 +314,7 @@ impl Flash {
         out: &mut Reads,
     ) {
         for f in self.map.fragments().get(lpn, self.media.array()) {
-            let wanted = (f.mask & mask).count_ones();
+            let wanted = self.media.sectors_read(f.mask & mask, f.shift);
             if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) || self.media.is_open(f.ppn) {
                 continue;
             }
@@ -328,6 +328,21 @@ impl Flash {
             let op = self.media.read(f.ppn, wanted, cause, false, after, Waiter::request(request));
             out.push((f.ppn, op));
         }
+    }
+
+    /// Orders a read of `sectors` sectors of `ppn` on behalf of `cause`; none if they are in RAM.
+    pub fn read_page(
+        &mut self,
+        ppn: Ppn,
+        sectors: u32,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> Option<OpId> {
+        if self.media.is_open(ppn) {
+            return None;
+        }
+        Some(self.media.read(ppn, sectors, cause, background, after, Waiter::NOBODY))
     }
 
     /// Orders the read of a page to be copied by garbage collection.
@@ -408,10 +423,14 @@ impl Flash {
     /// # Panics
     /// If the plane has no page for it: callers have made sure of it.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
-        let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
+        let &Page { mut plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
         if self.gathers() {
             self.make_ready(kind, extents);
+            if !self.space.has_pages(plane, group, class, 1, &self.media) {
+                // What was left of the plane's last page is given up.
+                plane = self.choose_plane(lpn, group, class).unwrap_or(plane);
+            }
         }
         let place = self
             .space

@@ -45,6 +45,8 @@ pub struct Media {
     /// Live sectors programmed, by cause.
     sectors_by_cause: [u64; Cause::COUNT],
     slots: u32,
+    /// Sectors of a page of one plane: fewer than those of a page where planes work together.
+    sectors_of_plane: u32,
     /// Pages that are being filled.
     open: Vec<OpenPage>,
 }
@@ -60,6 +62,7 @@ impl Media {
             sector_bits: spp.is_power_of_two().then(|| spp.trailing_zeros()),
             full: nand.geometry().full_mask(),
             slots: nand.array().slots(),
+            sectors_of_plane: spp / nand.gang(),
             open: Vec::new(),
             sectors_by_cause: [0; Cause::COUNT],
             nand,
@@ -150,6 +153,21 @@ impl Media {
     }
 
     // ---- orders -----------------------------------------------------------------------------------
+
+    /// Sectors that leave the flash for those of `mask`, `shift` sectors from home, with the whole pages that
+    /// they lie in.
+    #[inline]
+    pub(crate) fn sectors_read(&self, mask: u64, shift: i8) -> u32 {
+        let wanted = mask.count_ones();
+        if self.sectors_of_plane == self.sectors_per_page || wanted == 0 || self.timing().partial_transfer {
+            return wanted;
+        }
+        let at = if shift >= 0 { mask << shift } else { mask >> -shift };
+        let page = u64::MAX >> (64 - self.sectors_of_plane);
+        let pages = (0..self.sectors_per_page).step_by(self.sectors_of_plane as usize);
+        let touched = pages.filter(|&first| at >> first & page != 0);
+        touched.count() as u32 * self.sectors_of_plane
+    }
 
     /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done.
     #[inline]

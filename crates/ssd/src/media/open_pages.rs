@@ -24,6 +24,7 @@ pub struct OpenPage {
 }
 
 impl Media {
+    pub fn debug(&self) -> String { self.nand.debug() }
     /// Pages of the map that one program fills.
     #[inline]
     pub fn slots(&self) -> u32 {

@@ -93,7 +93,10 @@ impl Waiters {
     }
 
     pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
-        self.entries[program.0 as usize].rmw_start = u64::MAX;
+        let start = &mut self.entries[program.0 as usize].rmw_start;
+        if *start == 0 {
+            *start = u64::MAX;
+        }
         for read in reads {
             self.entries[read.0 as usize].rmw_program = program.0;
         }
@@ -116,7 +119,8 @@ impl Waiters {
     #[inline]
     pub fn rmw_start(&self, op: OpId) -> Option<Time> {
         let start = self.entries[op.0 as usize].rmw_start;
-        (start != 0).then_some(start)
+        // Where two programs share a read it is counted for one of them.
+        (start != 0 && start != u64::MAX).then_some(start)
     }
 
     #[inline]
