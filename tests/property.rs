@@ -174,7 +174,8 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
     let sectors = ssd.layout().logical_sectors;
     let mut oracle = Oracle::of(&ssd);
     let mut done = vec![];
-    let most = u64::from(config.unit_geometry().sectors_per_page().max(config.geometry.sectors_per_page())) * 4;
+    let most =
+        u64::from(config.unit_geometry().sectors_per_page().max(config.geometry.sectors_per_page())) * 4;
     for (id, step) in steps.iter().enumerate() {
         match *step {
             Step::Request(op, place, length, fua) => {
@@ -213,7 +214,7 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
         events += 1;
         prop_assert!(events < MANY, "the device never comes to rest");
         let next = ssd.next_event();
-        prop_assert!(next.is_some(), "the device is stuck: {:?}", ssd.flash().media().open_pages());
+        prop_assert!(next.is_some(), "the device is stuck");
         ssd.advance(next.unwrap_or_default(), &mut done);
         drain(&mut done, &mut oracle);
     }
@@ -237,7 +238,6 @@ fn read_all(ssd: &mut Ssd) -> Vec<u8> {
     while !done.iter().any(|c: &Completion| c.id == u64::MAX) {
         events += 1;
         assert!(events < MANY, "a read never ends");
-        if ssd.next_event().is_none() { eprintln!("STUCK in flight {} outstanding {} open {:?} debug {}", ssd.flash().media().in_flight(), ssd.outstanding(), ssd.flash().media().open_pages(), ssd.flash().media().debug()); }
         let next = ssd.next_event().expect("a read is under way");
         ssd.advance(next, &mut done);
     }

@@ -168,7 +168,8 @@ fn theory(used: f64) -> f64 {
 fn used(ssd: &Ssd) -> f64 {
     let blocks = ssd.flash().blocks();
     let closed = blocks.each().filter(|&(_, state)| state == State::Closed);
-    let (valid, count) = closed.fold((0, 0), |(v, n), (block, _)| (v + u64::from(blocks.valid(block)), n + 1));
+    let (valid, count) =
+        closed.fold((0, 0), |(v, n), (block, _)| (v + u64::from(blocks.valid(block)), n + 1));
     valid as f64 / (count * u64::from(ssd.flash().geometry().pages_per_block)) as f64
 }
 
@@ -248,7 +249,9 @@ fn cuts(config: &DeviceConfig, seed: u64) {
 
 #[test]
 fn power_cuts_lose_nothing_on_any_unit() {
-    for (unit, sector) in [(4096, 4096), (4096, 512), (8192, 4096), (32768, 4096), (32768, 512), (65536, 4096)] {
+    for (unit, sector) in
+        [(4096, 4096), (4096, 512), (8192, 4096), (32768, 4096), (32768, 512), (65536, 4096)]
+    {
         for (buffer, plp, interval) in [(0, false, 0), (128 << 10, false, 16), (128 << 10, true, 0)] {
             let mut config = base(4, unit);
             config.geometry.sector_bytes = sector;
@@ -277,7 +280,9 @@ fn units_that_do_not_fit_are_refused_with_what_would() {
     says(refused(&|c| c.mapping.unit_bytes = 2048), "at least 4096");
     says(refused(&|c| c.mapping.unit_bytes = 65536), "at most 32768");
     says(
-        refused(&|c| (c.mapping.unit_bytes, c.geometry.sector_bytes, c.geometry.planes_per_die) = (65536, 512, 4)),
+        refused(&|c| {
+            (c.mapping.unit_bytes, c.geometry.sector_bytes, c.geometry.planes_per_die) = (65536, 512, 4)
+        }),
         "sector_bytes = 4096",
     );
     says(

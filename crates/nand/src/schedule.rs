@@ -505,18 +505,6 @@ impl Nand {
         empty
     }
 
-    pub fn debug(&self) -> String {
-        let mut out = String::new();
-        for (n, op) in self.ops.iter().enumerate().filter(|(_, op)| op.pending) {
-            let mut deps = vec![];
-            let mut e = op.dependents;
-            while e != NONE { deps.push(self.edges[e as usize].0); e = self.edges[e as usize].1; }
-            out += &format!("\n op {n} {:?} {:?} ppn {:#x} waits {} open {} started {} chain {} dependents {deps:?} holds {:?}", op.kind, op.cause, op.ppn, op.waits, op.open, op.started_once, op.chain as i32, self.held_by(OpId(n as u32)).collect::<Vec<_>>());
-        }
-        for (n, die) in self.dies.iter().enumerate() { out += &format!("\n die {n} op {} phase {:?} filled {} load {} dirty {} susp {:?}", die.op as i32, die.phase, die.filled, die.load, die.dirty, die.suspended); }
-        out
-    }
-
     /// The read `op`, ordered since the last [`Nand::settle`], brings `sectors` more of its page.
     pub fn widen(&mut self, op: OpId, sectors: u32) {
         if self.timing.partial_transfer {

@@ -228,9 +228,9 @@ impl DeviceConfig {
                 ));
             }
         }
-        self.unit_geometry().validate().map_err(|e| {
-            ConfigError::new("mapping.unit_bytes", unit, format!("a larger unit: geometry.{e}"))
-        })
+        self.unit_geometry()
+            .validate()
+            .map_err(|e| ConfigError::new("mapping.unit_bytes", unit, format!("a larger unit: geometry.{e}")))
     }
 
     /// What schemes are told of the device.
@@ -250,11 +250,7 @@ impl DeviceConfig {
 
     /// What the sizes of the mapping table follow from.
     pub(crate) fn table_size(&self, logical_pages: u32) -> TableSize {
-        TableSize {
-            page_bytes: self.unit_bytes(),
-            entry_bytes: self.map_cache.entry_bytes,
-            logical_pages,
-        }
+        TableSize { page_bytes: self.unit_bytes(), entry_bytes: self.map_cache.entry_bytes, logical_pages }
     }
 
     /// Checks every setting against its range and against the others.
@@ -326,8 +322,7 @@ impl DeviceConfig {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
         if self.scheme.buffer != "lru" && self.buffer.bytes < u64::from(unit) {
-            let expected =
-                format!("at least one page ({unit}) for scheme.buffer = {:?}", self.scheme.buffer);
+            let expected = format!("at least one page ({unit}) for scheme.buffer = {:?}", self.scheme.buffer);
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, expected));
         }
         if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(unit) {
@@ -348,7 +343,7 @@ impl DeviceConfig {
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
         // Collection makes room for all that placing one write may program.
-        let at_once = plan.pages_at_once.div_ceil(g.pages_per_block);
+        let at_once = (plan.pages_at_once * self.fit().slots).div_ceil(g.pages_per_block);
         let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
         let open_blocks = plan.space.host_groups() + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);

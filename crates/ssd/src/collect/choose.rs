@@ -38,7 +38,8 @@ impl Collect {
             let named = work.schemes.victim(flash, plane, &candidates, now);
             let chosen = named.or_else(|| victim::pick(&self.config, &candidates, now, &mut self.draw));
             let Some(block) = chosen else {
-                return dedicated_victim(flash, plane).filter(|&block| self.survivors_fit(flash, plane, block));
+                return dedicated_victim(flash, plane)
+                    .filter(|&block| self.survivors_fit(flash, plane, block));
             };
             let room = flash.room(plane, GroupId::Survivors, PageClass::SYSTEM) + self.coming(plane, flash);
             if flash.blocks().valid(block) <= room {

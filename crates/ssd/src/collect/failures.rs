@@ -166,11 +166,8 @@ impl Stood {
             Extents::Home { lpn, .. } => lpn,
             Extents::List(_) => 0,
         };
-        let held = if live && kind.is_data() {
-            flash.map().live_in(from, flash.array())
-        } else {
-            SmallVec::new()
-        };
+        let held =
+            if live && kind.is_data() { flash.map().live_in(from, flash.array()) } else { SmallVec::new() };
         let list = |&(lpn, _): &(u32, Fragment)| (lpn, flash.fragments().get(lpn, flash.array()));
         Self {
             from,

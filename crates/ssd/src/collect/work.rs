@@ -45,4 +45,3 @@ pub(super) struct Job {
     pub wear_cursor: usize,
     pub most_erases: u32,
 }
-

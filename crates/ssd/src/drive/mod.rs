@@ -140,7 +140,13 @@ impl Ssd {
     }
 
     fn schemes_of(config: &DeviceConfig, plan: &Plan, logical_pages: u32) -> Schemes {
-        Schemes::new(&config.scheme, &config.streams, &config.facts(&config.unit_geometry()), plan, logical_pages)
+        Schemes::new(
+            &config.scheme,
+            &config.streams,
+            &config.facts(&config.unit_geometry()),
+            plan,
+            logical_pages,
+        )
     }
 
     /// From now on `scheme`, from outside of the crate, is asked before the drive's own, and after those

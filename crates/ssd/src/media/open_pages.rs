@@ -24,7 +24,6 @@ pub struct OpenPage {
 }
 
 impl Media {
-    pub fn debug(&self) -> String { self.nand.debug() }
     /// Pages of the map that one program fills.
     #[inline]
     pub fn slots(&self) -> u32 {
@@ -57,7 +56,15 @@ impl Media {
         let barrier = durable.then(|| self.barriers.enter());
         if first == ppn {
             self.waiters.enter_program(op, waiter, barrier);
-            self.open.push(OpenPage { first, op, cause, stale: false, is_awaited: false, durable: false, release: 0 });
+            self.open.push(OpenPage {
+                first,
+                op,
+                cause,
+                stale: false,
+                is_awaited: false,
+                durable: false,
+                release: 0,
+            });
         } else {
             let counted = self.open.iter().any(|page| page.op == op && page.durable);
             if let Some(number) = barrier.filter(|_| counted) {

@@ -160,7 +160,14 @@ impl Space {
             blocks,
             frontiers: Frontiers::new(rules, array, plan.host_groups(), limits.hard, seed),
             striping: Striping::new(settings.striping, g)?.by_pages(gathers),
-            gathering: vec![0; if gathers { usize::from(GroupId::Host(plan.host_groups() as u16).number()) } else { 0 }],
+            gathering: vec![
+                0;
+                if gathers {
+                    usize::from(GroupId::Host(plan.host_groups() as u16).number())
+                } else {
+                    0
+                }
+            ],
             dedicated: plan.dedicated.map(|plan| Box::new(Dedicated::new(g, settings.logical_pages, plan))),
             streams: plan.streams,
             survivors_apart: plan.survivors_apart,
