@@ -100,7 +100,7 @@ impl Ssd {
     /// Makes sure of what these entries may take.
     #[inline]
     fn reserve_entries(&mut self, slots: &[u32]) -> Result<(), Wait> {
-        if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach().is_least()) {
+        if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach_is_least()) {
             let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
             if has_room(
                 &self.flash,

@@ -15,6 +15,7 @@ impl Ssd {
     }
 
     /// Nothing is under way: the mapping scheme gets its turn after a while.
+    #[inline]
     fn watch_idleness(&mut self) {
         if self.outstanding == 0 && self.flash.media().in_flight() == 0 && self.idle_at.is_none() {
             self.idle_at = self.schemes.idle_after().map(|after| self.now() + after);
