@@ -9,8 +9,12 @@ pub fn run_mask(start: u32, len: u32) -> u64 {
 /// The run of a mask that has just one, as (start, length).
 #[inline]
 pub fn only_run(mask: u64) -> Option<(u32, u32)> {
-    let (start, len) = (mask.trailing_zeros(), mask.count_ones());
-    (mask != 0 && mask == run_mask(start, len)).then_some((start, len))
+    if mask == 0 {
+        return None;
+    }
+    let start = mask.trailing_zeros();
+    let len = (!(mask >> start)).trailing_zeros();
+    (mask == run_mask(start, len)).then_some((start, len))
 }
 
 /// The runs of a mask as (start, length).

@@ -510,7 +510,7 @@ impl Space {
     }
 
     /// Takes the next page of `plane` for `group`, which holds `lpn` (first).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         lpn: u32,
