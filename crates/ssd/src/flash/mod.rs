@@ -346,9 +346,11 @@ impl Flash {
     /// The sectors of `mask` of a logical page that the flash no longer returns.
     #[inline]
     pub(crate) fn unreadable(&self, lpn: u32, mask: u64) -> u64 {
-        if !self.array().any_lost() {
-            return 0;
-        }
+        if self.array().any_lost() { self.lost_sectors(lpn, mask) } else { 0 }
+    }
+
+    #[cold]
+    fn lost_sectors(&self, lpn: u32, mask: u64) -> u64 {
         let mut gone = 0;
         for f in self.map.fragments().get(lpn, self.array()) {
             let lost = self.array().lost(f.ppn);

@@ -404,7 +404,7 @@ impl Schemes {
         }
     }
     /// After how long without any work the drive calls [`Schemes::idle`], if ever.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn idle_after(&self) -> Option<Time> {
         if !self.interests.has(Interests::IDLE) {
             return None;
