@@ -63,19 +63,17 @@ pub(crate) fn place_beside(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>
 /// Programs the part together with the stored sectors `keep`, which are read first.
 fn place_keeping(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, keep: u64, reads: &mut Reads) {
     let &Part { lpn, mask, held, contents, release, load, .. } = part;
-    let full = mask == flash.full_mask();
     let mut after: SmallVec<[OpId; 4]> = SmallVec::from_slice(load.as_slice());
     let before = reads.len();
     if keep != 0 {
         flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
         after.extend(reads.iter().map(|&(_, op)| op));
     }
-    let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full, alone: write.alone });
+    let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
+    let group = flash.host_group(lpn, write.stream);
     let plane = flash.reserved_plane(lpn, group, class);
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
-    let extents = if full {
-        Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 }
-    } else if let Some((start, len)) = only_run(mask | keep) {
+    let extents = if let Some((start, len)) = only_run(mask | keep) {
         Extents::Home { lpn, start: start as u8, len: len as u8 }
     } else {
         let base = u64::from(lpn) * u64::from(flash.sectors_per_page());

@@ -50,6 +50,14 @@ mod tests {
     }
 
     #[test]
+    fn only_runs() {
+        assert_eq!([0, 0b101, 1 << 63 | 1].map(only_run), [None; 3]);
+        assert_eq!(only_run(u64::MAX), Some((0, 64)));
+        assert_eq!(only_run(1 << 63), Some((63, 1)));
+        assert_eq!(only_run(0b0110), Some((1, 2)));
+    }
+
+    #[test]
     fn runs_over_borders() {
         assert!(crosses_border(0b1000, 0b0001, 0b1111));
         assert!(!crosses_border(0b0100, 0b0001, 0b1111), "a gap before the border");
