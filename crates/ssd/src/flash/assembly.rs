@@ -8,7 +8,7 @@
 use nandle_nand::{Block, Cause, Extent, Extents, Oob, OpId, PageUse, Ppn};
 use smallvec::SmallVec;
 
-use super::{Flash, compact};
+use super::{Flash, Page, compact};
 use crate::map::{FragmentList, runs};
 use crate::media::OpenPage;
 use crate::space::GroupId;
@@ -97,14 +97,21 @@ impl Flash {
         }
     }
 
-    /// Another slot is about to be filled with such sectors.
-    pub(super) fn make_ready(&mut self, kind: PageUse, extents: Extents<'_>) {
+    /// Another slot is about to be filled: the plane that it is to be in.
+    #[inline(never)]
+    pub(super) fn ready_plane(&mut self, page: &Page<'_>, lpn: u32) -> u32 {
+        let &Page { plane, group, class, kind, extents, .. } = page;
         self.seal_full();
         if kind.is_data() {
             let mut units: SmallVec<[u32; 4]> = SmallVec::new();
             extents.each(self.sectors_per_page(), |e| units.push(self.unit_of(e.lsn)));
             units.into_iter().for_each(|lpn| self.settle_unit(lpn));
         }
+        if self.space.has_pages(plane, group, class, 1, &self.media) {
+            return plane;
+        }
+        // What was left of the plane's last page was given up.
+        self.choose_plane(lpn, group, class).unwrap_or(plane)
     }
 
     /// The logical page of a sector.

@@ -50,7 +50,7 @@ impl Media {
 
     /// Enters a page into the next slot, opening a page with it if need be.
     pub(super) fn enter(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
-        let &Record { ref oob, cause, background, durable, waiter } = record;
+        let &Record { ref oob, cause, background, durable, waiter, .. } = record;
         let op = self.nand.enter(ppn, oob, cause, background, after);
         let first = self.array().first_slot(ppn);
         let barrier = durable.then(|| self.barriers.enter());
