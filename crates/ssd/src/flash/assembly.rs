@@ -9,7 +9,7 @@ use nandle_nand::{Block, Cause, Extent, Extents, Oob, OpId, PageUse, Ppn};
 use smallvec::SmallVec;
 
 use super::{Flash, Page, compact};
-use crate::map::{FragmentList, runs};
+use crate::map::runs;
 use crate::media::OpenPage;
 use crate::space::GroupId;
 
@@ -153,7 +153,6 @@ impl Flash {
         let spp = self.sectors_per_page();
         let live = self.map.live_in(ppn, self.media.array());
         let mut extents: SmallVec<[Extent; 4]> = SmallVec::new();
-        let mut lists: SmallVec<[(u32, FragmentList); 4]> = SmallVec::new();
         for &(lpn, f) in &live {
             for (start, len) in runs(f.mask) {
                 extents.push(Extent {
@@ -162,15 +161,9 @@ impl Flash {
                     at: (start as i32 + i32::from(f.shift)) as u8,
                 });
             }
-            if lists.iter().all(|&(other, _)| other != lpn) {
-                lists.push((lpn, self.map.fragments().get(lpn, self.media.array())));
-            }
         }
         let owned = self.array().owner(ppn) != Oob::PLAIN;
         let shape = if owned { Extents::List(&extents) } else { compact(&extents, spp) };
         self.media.array_mut().amend(ppn, Some(shape));
-        for (lpn, list) in lists {
-            self.map.fragments_mut().set(lpn, list, self.media.array());
-        }
     }
 }
