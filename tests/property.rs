@@ -84,6 +84,7 @@ prop_compose! {
         streams in prop::option::weighted(0.5, prop::sample::select(devices::policies(Seam::Streams))), on_demand in any::<bool>(),
         interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
         unit in prop::sample::select(vec![0_i32, 0, 1, -1, -2]), plp in prop::bool::weighted(0.2),
+        by_plane in any::<bool>(),
     ) -> DeviceConfig {
         let mut c = devices::base();
         c.geometry.channels = 1;
@@ -107,6 +108,9 @@ prop_compose! {
             c.scheme.allocation = policy.into();
         }
         c.recovery.plp = plp;
+        if by_plane {
+            c.queue.order = nandle_ssd::config::QueueOrder::Plane;
+        }
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes.max(c.unit_bytes()));
         c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
         c.scheme.pc_lru.insert = insert;

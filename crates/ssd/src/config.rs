@@ -73,11 +73,32 @@ pub struct DeviceConfig {
 pub struct QueueConfig {
     /// Requests that the device works on at a time (1 to 65536); further ones wait in the host.
     pub depth: u32,
+    /// Which writes a write holds back that waits for room.
+    #[serde(skip_serializing_if = "QueueOrder::is_default")]
+    pub order: QueueOrder,
+}
+
+/// `queue.order`: which writes a write holds back that waits for room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueOrder {
+    /// All that came later: one queue for the whole drive.
+    #[default]
+    Arrival,
+    /// Those that go to the same planes, or to the same sectors; where any plane serves, all that came later. Of a
+    /// buffer the oldest entry whose plane has room leaves if what the policy chose waits for its own.
+    Plane,
+}
+
+impl QueueOrder {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { depth: 1024 }
+        Self { depth: 1024, order: QueueOrder::default() }
     }
 }
 

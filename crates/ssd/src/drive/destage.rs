@@ -9,6 +9,7 @@ use super::demand::{Asking, Demand, Wait, has_room};
 use super::queue::Blocked;
 use super::request::Request;
 use crate::buffer::Entry;
+use crate::config::QueueOrder;
 use crate::flash::{Part, Write};
 use crate::media::Contents;
 
@@ -114,6 +115,20 @@ impl Ssd {
         self.demand_of(slots).reserve(&mut self.flash)
     }
 
+    /// The oldest entry of the buffer, of those looked at, that finds room.
+    #[cold]
+    fn other_victim(&self) -> Option<u32> {
+        /// Entries that are looked at.
+        const WINDOW: usize = 32;
+        let buffer = self.buffer.as_ref()?;
+        if self.config.queue.order != QueueOrder::Plane || !self.flash.space().stripes_by_number() {
+            return None;
+        }
+        std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot))
+            .take(WINDOW)
+            .find(|&slot| self.demand_of(&[slot]).is_met(&self.flash))
+    }
+
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     pub(super) fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -133,8 +148,14 @@ impl Ssd {
         if slots.len() > 1 && !self.demand_of(&slots).is_met(&self.flash) {
             slots.truncate(1);
         }
-        if slots.is_empty() || self.reserve_entries(&slots).is_err() {
+        if slots.is_empty() {
             return false;
+        }
+        if self.reserve_entries(&slots).is_err() {
+            // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
+            let Some(other) = self.other_victim() else { return false };
+            slots.clear();
+            slots.push(other);
         }
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
         for &slot in &slots {

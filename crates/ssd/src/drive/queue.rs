@@ -2,11 +2,35 @@
 
 use nandle_io::{Command, Op, Range, Status};
 use nandle_nand::Time;
+use smallvec::SmallVec;
 
 use super::Ssd;
 use super::request::Request;
+use crate::config::QueueOrder;
 use crate::map::run_mask;
 use crate::schemes::Refusal;
+
+/// Planes that a write goes to.
+type Planes = SmallVec<[u32; 8]>;
+
+/// What writes that wait for room have still to place, and where.
+#[derive(Default)]
+struct Waiting {
+    ranges: SmallVec<[(u64, u64); 8]>,
+    planes: Planes,
+}
+
+impl Waiting {
+    fn add(&mut self, range: (u64, u64), planes: Planes) {
+        self.ranges.push(range);
+        self.planes.extend(planes);
+    }
+    /// Whether a write of these sectors, in these planes, has to stay behind.
+    fn concerns(&self, (from, to): (u64, u64), planes: &Planes) -> bool {
+        self.ranges.iter().any(|&(start, end)| from < end && start < to)
+            || planes.iter().any(|plane| self.planes.contains(plane))
+    }
+}
 
 /// Why the front of the queue cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +56,8 @@ impl Ssd {
         self.claim_room(slot);
         if first || self.short > 0 {
             self.pump();
+        } else if self.flash.space().host_waits() && self.config.queue.order == QueueOrder::Plane {
+            self.let_others_pass();
         }
     }
 
@@ -47,13 +73,7 @@ impl Ssd {
     pub(super) fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
-            let request = &mut self.requests[slot];
-            if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
-                let (lsn, sectors) = (request.lsn, request.sectors);
-                request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
-                let stream = request.stream;
-                self.notice_write(lsn, sectors, stream);
-            }
+            self.notice(slot);
             let Request { op, fua, .. } = self.requests[slot];
             blocked = match (op, self.buffer.is_some()) {
                 (Op::Write, _) if self.flash.is_read_only() => {
@@ -78,6 +98,81 @@ impl Ssd {
         if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
             self.note_wait(blocked);
         }
+        let others = self.queue.len() > 1 && self.config.queue.order == QueueOrder::Plane;
+        if blocked == Some(Blocked::Flash) && others {
+            self.let_others_pass();
+        }
+    }
+
+    /// A write is about to be carried out: whose stream it is, and what objects make of it, is decided once.
+    #[inline(always)]
+    fn notice(&mut self, slot: u32) {
+        let request = &mut self.requests[slot];
+        if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
+            let (lsn, sectors) = (request.lsn, request.sectors);
+            request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
+            let stream = request.stream;
+            self.notice_write(lsn, sectors, stream);
+        }
+    }
+
+    /// The front of the queue waits for room in a plane: writes straight to flash that go to others do not
+    /// wait with it. What waits is tried first whenever room comes, and nobody takes any of its planes.
+    #[inline(never)]
+    fn let_others_pass(&mut self) {
+        /// Writes that wait at a time, behind which the queue is not looked at.
+        const MOST_WAITING: usize = 32;
+        let mut waiting = Waiting::default();
+        let mut n = 0;
+        while let Some(&slot) = self.queue.get(n)
+            && waiting.ranges.len() < MOST_WAITING
+        {
+            let Request { op, fua, lsn, sectors, cursor, .. } = self.requests[slot];
+            let range = (lsn + cursor, lsn + sectors);
+            match op {
+                Op::Write if self.buffer.is_none() || fua => {
+                    let Some(planes) = self.planes_of(range) else { return };
+                    let stays = n == 0 || self.flash.is_read_only() || waiting.concerns(range, &planes);
+                    if !stays {
+                        self.notice(slot);
+                    }
+                    if stays || self.write_through(slot).is_some() {
+                        let left = (lsn + self.requests[slot].cursor, lsn + sectors);
+                        let Some(planes) = self.planes_of(left) else { return };
+                        waiting.add(left, planes);
+                        n += 1;
+                    } else {
+                        self.queue.remove(n);
+                        self.release(slot);
+                    }
+                }
+                Op::Write | Op::Trim => {
+                    waiting.add(range, Planes::new());
+                    n += 1;
+                }
+                Op::Flush => n += 1,
+                // A write behind a call may be the object's.
+                _ => return,
+            }
+        }
+    }
+
+    /// The planes that writes of these sectors may take pages of; none if that can be any.
+    fn planes_of(&self, (lsn, end): (u64, u64)) -> Option<Planes> {
+        let page = |lsn: u64| self.flash.media().split(lsn).0;
+        let (space, distance) = (self.flash.space(), self.schemes.reach().distance);
+        if space.is_off_home() {
+            return None;
+        }
+        let last = (page(end - 1) + distance).min(self.flash.logical_pages() - 1);
+        let mut planes = Planes::new();
+        for lpn in page(lsn).saturating_sub(distance)..=last {
+            let plane = space.home_plane(lpn)?;
+            if !planes.contains(&plane) {
+                planes.push(plane);
+            }
+        }
+        Some(planes)
     }
 
     /// Carries out what is not a write: out of the way of writes, which are far more.
