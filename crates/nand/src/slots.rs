@@ -55,6 +55,11 @@ impl Array {
         let state = &mut self.blocks[block.0 as usize];
         assert!(state.open != opens, "{} follows a page that is still open", crate::oob::page_name(ppn));
         state.open = true;
+        if state.programmed == 0 {
+            state.first_seq = self.next_seq;
+        }
+        // Until it is sealed it counts as the newest page that there is.
+        self.seq[index] = (self.next_seq - state.first_seq).try_into().unwrap_or(u32::MAX);
         state.done[kind] += u16::from(opens);
         state.programmed += 1;
         self.oob.set(index, oob);

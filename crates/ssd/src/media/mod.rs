@@ -7,6 +7,7 @@ use nandle_nand::{
 
 mod barriers;
 mod config;
+mod gathering;
 mod open_pages;
 mod waiters;
 

@@ -68,17 +68,19 @@ impl Waiters {
     }
 
     /// A program under way fills another page together with what it was ordered for.
-    pub fn join(&mut self, op: OpId, waiter: Waiter, barrier: Option<u32>) {
+    pub fn join(&mut self, op: OpId, waiter: Waiter) {
         let entry = &mut self.entries[op.0 as usize];
         entry.release += waiter.release;
-        if entry.barrier == NONE {
-            entry.barrier = barrier.unwrap_or(NONE);
-        }
         match waiter.request {
             Some(request) if entry.request == NONE => entry.request = request,
             Some(request) => self.joined.push((op, request)),
             None => {}
         }
+    }
+
+    /// A program counts for a flush barrier.
+    pub fn set_barrier(&mut self, op: OpId, barrier: u32) {
+        self.entries[op.0 as usize].barrier = barrier;
     }
 
     /// Another request that waited for `op`, which is done, beside the one that [`Waiters::leave`] named.
