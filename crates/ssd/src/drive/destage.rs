@@ -5,12 +5,12 @@ use nandle_nand::OpId;
 use smallvec::SmallVec;
 
 use super::Ssd;
-use super::demand::{Asking, Demand, Wait, has_room};
+use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
 use crate::buffer::Entry;
 use crate::config::QueueOrder;
-use crate::flash::{Part, Write};
+use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
 
 impl Ssd {
@@ -102,14 +102,12 @@ impl Ssd {
 
     /// Makes sure of what these entries may take.
     #[inline]
-    fn reserve_entries(&mut self, slots: &[u32]) -> Result<(), Wait> {
+    fn reserve_entries(&mut self, slots: &[u32]) -> Result<Ticket, Wait> {
         if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach_is_least()) {
             let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
-            if has_room(
-                &self.flash,
-                Asking { lpn, stream, full: mask == self.flash.full_mask(), alone: true },
-            ) {
-                return Ok(());
+            let full = mask == self.flash.full_mask();
+            if let Some(ticket) = reserve_one(&self.flash, Asking { lpn, stream, full, alone: true }) {
+                return Ok(ticket);
             }
         }
         self.demand_of(slots).reserve(&mut self.flash)
@@ -151,20 +149,26 @@ impl Ssd {
         if slots.is_empty() {
             return false;
         }
-        if self.reserve_entries(&slots).is_err() {
-            // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
-            let Some(other) = self.other_victim() else { return false };
-            slots.clear();
-            slots.push(other);
-        }
+        let mut ticket = match self.reserve_entries(&slots) {
+            Ok(ticket) => ticket,
+            Err(Wait) => {
+                // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
+                let Some(other) = self.other_victim() else { return false };
+                slots.clear();
+                slots.push(other);
+                let Ok(ticket) = self.reserve_entries(&slots) else { return false };
+                ticket
+            }
+        };
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
         for &slot in &slots {
             let Some(buffer) = &self.buffer else { return false };
             let Entry { lpn, mask, .. } = *buffer.entry(slot);
             loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
         }
-        if self.flash.map().cache().is_some() && self.reserve_entries(&slots).is_err() {
-            return false;
+        if self.flash.map().cache().is_some() {
+            let Ok(again) = self.reserve_entries(&slots) else { return false };
+            ticket = again;
         }
         let Some(buffer) = &mut self.buffer else { return false };
         let full = self.flash.full_mask();
@@ -188,10 +192,10 @@ impl Ssd {
             load,
             rewrite: None,
         };
-        let mut write = |parts: &[Part<'_>]| {
+        let write = |parts: &[Part<'_>]| {
             let alone = parts.len() == 1;
             let write = Write { parts, request: None, stream, alone, range: (0, 0) };
-            self.schemes.place(&mut self.flash, &write);
+            self.schemes.place(&mut self.flash, ticket, &write);
         };
         match entries.as_slice() {
             [one] => write(&[part(one)]),

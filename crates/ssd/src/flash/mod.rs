@@ -13,12 +13,14 @@ pub(crate) mod page;
 mod records;
 mod relocate;
 mod stats;
+mod ticket;
 mod translation;
 mod write;
 
 pub use records::{Record, SchemeRecord, TrimRecord};
 pub use relocate::Moved;
 pub use stats::{CollectionStats, Stats, StreamCount};
+pub use ticket::Ticket;
 pub use write::{Part, Write};
 
 use crate::map::{FragmentList, Fragments, Map, runs};
@@ -99,6 +101,8 @@ pub struct Flash {
     host_groups: usize,
     /// Copies of garbage collection under way, by plane.
     copies: Vec<u32>,
+    /// Pages that the ticket of the write being placed still grants.
+    granted: u32,
     /// The read that the next copies of the same page share.
     copy_read: Option<(Ppn, OpId)>,
 }
@@ -107,6 +111,7 @@ impl Flash {
     pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
         Self {
             copies: vec![0; media.geometry().planes() as usize],
+            granted: 0,
             copy_read: None,
             media,
             map,
@@ -287,14 +292,6 @@ impl Flash {
     pub fn choose_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> Option<u32> {
         self.space.choose_plane(lpn, group, class, &self.media)
     }
-    /// The same where a reservation holds.
-    ///
-    /// # Panics
-    /// If none does: then whoever placed this write took more than its reach, and the drive may not go on.
-    #[inline(always)]
-    pub fn reserved_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> u32 {
-        self.choose_plane(lpn, group, class).expect("a reservation holds")
-    }
     /// The page that the next write of `group` in `plane` gets, if an open block says so.
     pub fn next_page(&self, plane: u32, group: GroupId) -> Option<Ppn> {
         self.space.next_page(plane, group, &self.media)
@@ -420,10 +417,8 @@ impl Flash {
         gone
     }
 
-    /// Writes one page and makes it live. It starts when `after` are done.
-    ///
-    /// # Panics
-    /// If the plane has no page for it: callers have made sure of it.
+    /// Writes one page and makes it live. It starts when `after` are done. A page of the host's is one that the
+    /// ticket of the write being placed grants.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         self.append_here(page, after)
     }
@@ -435,10 +430,13 @@ impl Flash {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
         let plane = if self.gathers() { self.ready_plane(page, lpn) } else { plane };
-        let place = self
-            .space
-            .take(lpn, plane, group, class, &self.media)
-            .expect("the plane that was chosen has a page");
+        if cause == Cause::Host {
+            self.spend_page();
+        }
+        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+            Some(place) => place,
+            None => self.take_anywhere(lpn, group, class),
+        };
         let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
         let of_checkpoint = kind == PageUse::Checkpoint;
         let sectors = sectors_of(extents);

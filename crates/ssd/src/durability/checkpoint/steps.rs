@@ -161,7 +161,7 @@ impl Durability {
         bytes.extend_from_slice(&body);
 
         let after: Vec<OpId> = flash.media().pending_programs().collect();
-        let plane = flash.reserved_plane(number, GroupId::System, PageClass::SYSTEM);
+        let plane = flash.granted_plane(number, GroupId::System, PageClass::SYSTEM);
         let (kind, group) = (PageUse::Checkpoint, GroupId::System);
         let (ppn, op) = flash.append_system(plane, group, kind, number, Cause::Meta, &after);
         flash.media_mut().array_mut().set_note(ppn, bytes.into());
