@@ -13,25 +13,6 @@ use crate::schemes::Refusal;
 /// Planes that a write goes to.
 type Planes = SmallVec<[u32; 8]>;
 
-/// What writes that wait for room have still to place, and where.
-#[derive(Default)]
-struct Waiting {
-    ranges: SmallVec<[(u64, u64); 8]>,
-    planes: Planes,
-}
-
-impl Waiting {
-    fn add(&mut self, range: (u64, u64), planes: Planes) {
-        self.ranges.push(range);
-        self.planes.extend(planes);
-    }
-    /// Whether a write of these sectors, in these planes, has to stay behind.
-    fn concerns(&self, (from, to): (u64, u64), planes: &Planes) -> bool {
-        self.ranges.iter().any(|&(start, end)| from < end && start < to)
-            || planes.iter().any(|plane| self.planes.contains(plane))
-    }
-}
-
 /// Why the front of the queue cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
@@ -117,48 +98,48 @@ impl Ssd {
     }
 
     /// The front of the queue waits for room in a plane: writes straight to flash that go to others do not
-    /// wait with it. What waits is tried first whenever room comes, and nobody takes any of its planes.
+    /// wait with it. What waits is tried first whenever room comes, and nobody takes a page of its planes; who
+    /// writes the same sectors writes to the same plane, and stays behind too.
     #[inline(never)]
     fn let_others_pass(&mut self) {
-        /// Writes that wait at a time, behind which the queue is not looked at.
-        const MOST_WAITING: usize = 32;
-        let mut waiting = Waiting::default();
+        /// Requests that are looked at.
+        const WINDOW: usize = 256;
+        let mut waiting = Planes::new();
         let mut n = 0;
-        while let Some(&slot) = self.queue.get(n)
-            && waiting.ranges.len() < MOST_WAITING
+        while n < WINDOW
+            && let Some(&slot) = self.queue.get(n)
         {
             let Request { op, fua, lsn, sectors, cursor, .. } = self.requests[slot];
-            let range = (lsn + cursor, lsn + sectors);
-            match op {
-                Op::Write if self.buffer.is_none() || fua => {
-                    let Some(planes) = self.planes_of(range) else { return };
-                    let stays = n == 0 || self.flash.is_read_only() || waiting.concerns(range, &planes);
-                    if !stays {
-                        self.notice(slot);
-                    }
-                    if stays || self.write_through(slot).is_some() {
-                        let left = (lsn + self.requests[slot].cursor, lsn + sectors);
-                        let Some(planes) = self.planes_of(left) else { return };
-                        waiting.add(left, planes);
-                        n += 1;
-                    } else {
-                        self.queue.remove(n);
-                        self.release(slot);
-                    }
-                }
-                Op::Write | Op::Trim => {
-                    waiting.add(range, Planes::new());
-                    n += 1;
-                }
-                Op::Flush => n += 1,
+            let flush = op == Op::Flush;
+            if op.concerns_objects() {
                 // A write behind a call may be the object's.
-                _ => return,
+                return;
             }
+            let Some(planes) =
+                (if flush { Some(Planes::new()) } else { self.planes_of(lsn + cursor, lsn + sectors) })
+            else {
+                return;
+            };
+            let may = op == Op::Write && (self.buffer.is_none() || fua) && !self.flash.is_read_only();
+            let passes = n > 0 && may && planes.iter().all(|plane| !waiting.contains(plane));
+            if passes {
+                self.notice(slot);
+            }
+            if passes && self.write_through(slot).is_none() {
+                self.queue.remove(n);
+                self.release(slot);
+                continue;
+            }
+            waiting.extend(planes.into_iter().filter(|plane| !waiting.contains(plane)).collect::<Planes>());
+            if waiting.len() == self.flash.geometry().planes() as usize {
+                return;
+            }
+            n += 1;
         }
     }
 
-    /// The planes that writes of these sectors may take pages of; none if that can be any.
-    fn planes_of(&self, (lsn, end): (u64, u64)) -> Option<Planes> {
+    /// The planes that writes of the sectors from `lsn` up to `end` may take pages of; none if that can be any.
+    fn planes_of(&self, lsn: u64, end: u64) -> Option<Planes> {
         let page = |lsn: u64| self.flash.media().split(lsn).0;
         let (space, distance) = (self.flash.space(), self.schemes.reach().distance);
         if space.is_off_home() {
@@ -170,6 +151,9 @@ impl Ssd {
             let plane = space.home_plane(lpn)?;
             if !planes.contains(&plane) {
                 planes.push(plane);
+            }
+            if planes.len() == self.flash.geometry().planes() as usize {
+                break;
             }
         }
         Some(planes)
