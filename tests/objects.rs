@@ -104,9 +104,16 @@ fn objects_lose_nothing() {
 #[test]
 fn settings_in_brackets_are_checked() {
     for (scheme, expected) in [
-        ("multi-stream(x)", "multi-stream(8)"),
+        ("multi-stream(x)", "streams.count = x: invalid type: string \"x\", expected a whole number"),
+        ("multi-stream()", "expected a whole number"),
+        ("multi-stream(8,9)", "no more than 1, as multi-stream(count)"),
+        ("multi-stream(8,count=9)", "expected count once"),
+        ("multi-stream(cuont=9)", "did you mean \"count\"?"),
+        ("pc-lru(60)", "expected KEY=VALUE instead of \"60\", of insert"),
+        ("page+d-choices(2000)", "--scheme d-choices(2000): gc.d = 2000: expected 1 to 1024"),
+        ("page+greedy(d=3)", "greedy takes none"),
         ("multi-stream(0)", "1 to 128"),
-        ("fdp(8,mostly)", "initially or persistently"),
+        ("fdp(8,mostly)", "`initially`, `persistent`, `persistently`"),
         ("fdp(8", "closing bracket"),
         ("lru(3)", "takes none"),
         ("multi-stream(8)+multi-stream(9)", "both answer"),

@@ -5,7 +5,7 @@ use std::any::Any;
 use nandle_nand::{Block, OpId, Ppn, Time};
 
 use super::scheme::{Facts, Interests, Name, Objects, Pages, Plan, Reach, Rest, Scheme, Seam, Surroundings};
-use super::{COUNTERS, SchemeConfig, Slot, StreamsConfig, build, choices, names, plan};
+use super::{COUNTERS, SchemeConfig, Settings, Slot, StreamsConfig, build, choices, names, plan, settings};
 use crate::buffer::{Buffer, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Write, page};
@@ -16,6 +16,11 @@ impl SchemeConfig {
     /// Every policy that can be named, seam by seam, the baseline's first.
     pub fn policies() -> Vec<Name> {
         names()
+    }
+
+    /// What the policy of this name takes in brackets.
+    pub fn settings(name: &str) -> Settings {
+        settings(name)
     }
 
     /// Every counter that a scheme keeps, as (`section.key` in `summary.json`, what it counts).

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::catalog::Settings;
 use crate::error::ConfigError;
 use crate::space::PacingKind;
 
@@ -91,6 +92,19 @@ macro_rules! registry {
         pub(crate) const NAMES: &[&[Name]] = &[$( <$folder::$Type as Published>::NAMES ),+];
         /// Their counters: names and what they count.
         pub(crate) const COUNTERS: &[&[(&str, &str)]] = &[$( <$folder::$Type as Published>::COUNTERS ),+];
+        /// What a scheme takes in brackets: its own tables, and what it declares of those that it shares.
+        pub(crate) fn settings(name: &str) -> Settings {
+            $(
+                if <$folder::$Type as Published>::NAMES.iter().any(|own| own.name == name) {
+                    let tables: &[&str] = &[$( concat!("scheme.", stringify!($table)) ),*];
+                    return Settings {
+                        positional: <$folder::$Type as Published>::POSITIONAL.to_vec(),
+                        keyed: [tables, <$folder::$Type as Published>::KEYED].concat(),
+                    };
+                }
+            )+
+            Settings::default()
+        }
         /// What they write to out-of-band areas, and to the metadata log.
         #[cfg(test)]
         pub(crate) const TAGS: &[(u8, &[u8])] =

@@ -448,6 +448,10 @@ pub trait Published: Scheme + Clone + Sized {
     const COUNTERS: &'static [(&'static str, &'static str)] = &[];
     /// Its settings.
     type Config<'a>;
+    /// The settings that values in brackets without a key stand for, in order: `streams.count`.
+    const POSITIONAL: &'static [&'static str] = &[];
+    /// Further settings that it takes in brackets, by their keys; those of its own tables aside.
+    const KEYED: &'static [&'static str] = &[];
 
     /// Checks the settings against the device, and adds to the plan what the scheme asks of the layers.
     ///

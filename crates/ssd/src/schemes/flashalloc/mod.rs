@@ -177,6 +177,15 @@ impl Published for FlashAlloc {
     }];
     const RECORD_KINDS: &'static [u8] = records::KINDS;
     type Config<'a> = &'a StreamsConfig;
+    const KEYED: &'static [&'static str] = &[
+        "streams.max_ranges",
+        "streams.on_demand",
+        "streams.share_tiny",
+        "streams.auto_align",
+        "streams.auto_run",
+        "streams.auto_live",
+        "streams.collect_ended",
+    ];
 
     fn plan(config: &StreamsConfig, _: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
         let unannounced = config.auto_align > 0 || config.auto_run > 0;
