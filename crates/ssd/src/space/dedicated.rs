@@ -412,6 +412,12 @@ impl Dedicated {
         self.free = (0..self.groups.len() as u16).rev().filter(unused).collect();
     }
 
+    /// Nobody promised that the pages of a claim die together; a group with others of its own may be promised.
+    pub(crate) fn note_guess(&mut self, slot: u32) {
+        let group = &mut self.groups[usize::from(self.claims.get(slot).group)];
+        group.guessed = group.claims == 1;
+    }
+
     /// A claim goes on with `left` pages in the blocks of its group that are not full and in those of
     /// `more`.
     pub(super) fn resume(&mut self, slot: u32, left: u64, more: NewGroup, array: &Array) {

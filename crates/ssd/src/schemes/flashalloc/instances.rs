@@ -102,6 +102,10 @@ impl Instances {
         }
         None
     }
+    /// Power-on: those made by the drive in the order of their names.
+    pub fn sort_auto(&mut self) {
+        self.auto.make_contiguous().sort_unstable_by_key(|&(_, born)| born);
+    }
     /// An instance gets another name.
     pub fn rename(&mut self, slot: u32, born: u64) {
         let old = std::mem::replace(&mut self.table[slot as usize].born, born);
@@ -219,7 +223,7 @@ impl FlashAlloc {
         self.instances.set(slot, Instance { born, cost, auto });
         self.instances.count(slot);
         let records: Vec<Record> =
-            range_records(born, dedicated.claims().get(slot)).map(Record::Scheme).collect();
+            range_records(born, dedicated.claims().get(slot), auto).map(Record::Scheme).collect();
         records.into_iter().for_each(|record| flash.record(record));
         if let Some(surplus) = self.instances.surplus_auto(self.config.auto_live) {
             self.end(flash, surplus, true);
@@ -275,6 +279,7 @@ impl FlashAlloc {
                 over.push(slot);
             }
         }
+        self.instances.sort_auto();
         self.follow_ranges(flash);
         for slot in over {
             self.end(flash, slot, true);
@@ -313,9 +318,12 @@ impl FlashAlloc {
         let clean = if on_demand { vec![] } else { space.take_clean_blocks(count, media) };
         let owed = if on_demand { count } else { 0 };
         space.resume_claim(slot, left, NewGroup { blocks: clean, owed, class: None }, media);
-        let born = self.instances.born(slot);
-        self.instances.set(slot, Instance { born, cost, auto: false });
+        let (born, auto) = (self.instances.born(slot), self.instances.is_guessed(slot));
+        self.instances.set(slot, Instance { born, cost, auto });
         self.instances.count(slot);
+        if auto && let Some(dedicated) = flash.space_mut().dedicated_mut() {
+            dedicated.note_guess(slot);
+        }
         left
     }
 

@@ -37,8 +37,8 @@
 //! of blocks that are clean already, and the oldest ends when there are more than `auto_live`. An aligned
 //! range that starts with a write of one page at most, which may be a random one, is an object from the next
 //! write on, if that goes on where the first ended. Nobody promised that the pages of such an object die
-//! together: when it has ended, collection takes its blocks for normal ones (until a power-on, which
-//! does not tell them from the others).
+//! together: when it has ended, collection takes its blocks for normal ones (those of objects that ended before a
+//! power cut aside, which nothing tells from the others).
 
 use nandle_nand::Geometry;
 
