@@ -99,7 +99,7 @@ impl Ssd {
 
     fn trim(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, .. } = self.requests[slot];
-        if !self.durability.has_room(&self.flash) {
+        if !self.durability.has_room(&self.flash) || self.collect.fills_a_plane(&self.flash) {
             return Some(Blocked::Flash);
         }
         if let Some(buffer) = &mut self.buffer {
