@@ -227,11 +227,11 @@ pub trait Objects {
     ///
     /// # Errors
     /// If it has to wait for clean blocks, or there are none for it.
-    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal>;
+    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], stream: u16) -> Result<(), Refusal>;
     /// The objects that have some of the sectors are complete.
     fn complete(&mut self, flash: &mut Flash, lsn: u64, sectors: u64);
     /// A host write is about to be carried out: it may make an object that nobody named.
-    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, class: u16);
+    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, stream: u16);
     /// Objects whose last page has just been written are at their end.
     fn settle(&mut self, flash: &mut Flash);
     /// Nothing is under way and nothing can be collected: the oldest object ends. False if there is none.

@@ -160,7 +160,7 @@ impl FlashAlloc {
         &mut self,
         flash: &mut Flash,
         ranges: &[(u64, u64)],
-        class: u16,
+        stream: u16,
         auto: bool,
     ) -> Result<(), Refusal> {
         let spp = u64::from(flash.sectors_per_page());
@@ -178,11 +178,11 @@ impl FlashAlloc {
         let mut group = None;
         if tiny {
             let Some(dedicated) = flash.space_mut().dedicated_mut() else { return Err(Refusal::NoSpace) };
-            group = dedicated.open_for(class, pages);
+            group = dedicated.open_for(stream, pages);
             match group {
                 Some(_) => blocks = 0,
                 None => {
-                    if let Some(closed) = dedicated.seal(class) {
+                    if let Some(closed) = dedicated.seal(stream) {
                         close_group(flash, closed);
                     }
                 }
@@ -211,7 +211,7 @@ impl FlashAlloc {
         let group = match group {
             Some(group) => group,
             None => {
-                let new = NewGroup { blocks: taken, owed, class: tiny.then_some(class) };
+                let new = NewGroup { blocks: taken, owed, stream: tiny.then_some(stream) };
                 space.create_group(new).ok_or(Refusal::NoSpace)?
             }
         };
@@ -317,7 +317,7 @@ impl FlashAlloc {
         let on_demand = self.config.on_demand;
         let clean = if on_demand { vec![] } else { space.take_clean_blocks(count, media) };
         let owed = if on_demand { count } else { 0 };
-        space.resume_claim(slot, left, NewGroup { blocks: clean, owed, class: None }, media);
+        space.resume_claim(slot, left, NewGroup { blocks: clean, owed, stream: None }, media);
         let (born, auto) = (self.instances.born(slot), self.instances.is_guessed(slot));
         self.instances.set(slot, Instance { born, cost, auto });
         self.instances.count(slot);

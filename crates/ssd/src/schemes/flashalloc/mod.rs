@@ -119,8 +119,8 @@ impl Objects for FlashAlloc {
     fn prepare(&mut self, flash: &mut Flash, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
         self.clear_the_way(flash, ranges)
     }
-    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
-        self.make(flash, ranges, class, false)
+    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], stream: u16) -> Result<(), Refusal> {
+        self.make(flash, ranges, stream, false)
     }
     fn complete(&mut self, flash: &mut Flash, lsn: u64, sectors: u64) {
         let Some(dedicated) = flash.space().dedicated() else { return };
@@ -128,8 +128,8 @@ impl Objects for FlashAlloc {
             self.end(flash, slot, true);
         }
     }
-    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, class: u16) {
-        self.guess(flash, lsn, sectors, class);
+    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, stream: u16) {
+        self.guess(flash, lsn, sectors, stream);
     }
     fn settle(&mut self, flash: &mut Flash) {
         let Some(dedicated) = flash.space_mut().dedicated_mut() else { return };
