@@ -40,16 +40,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let lba = draw.below(span / u64::from(BYTES)) * u64::from(blocks);
             let sqe = initiator::blocks(if write { op::WRITE } else { op::READ }, lba, blocks);
             let (data, bytes) = if write { (data.as_slice(), 0) } else { (&[][..], BYTES) };
-            let begun = Instant::now();
-            under_way.insert(host.io.send(sqe, data, bytes)?, begun);
+            let started = Instant::now();
+            under_way.insert(host.io.send(sqe, data, bytes)?, started);
         }
         if under_way.is_empty() {
             break;
         }
         let done = host.io.receive()?;
         initiator::check(&done)?;
-        let begun: Instant = under_way.remove(&done.cid).ok_or("an answer to nothing")?;
-        latency.record(u64::from(BYTES), begun.elapsed().as_nanos() as u64);
+        let started: Instant = under_way.remove(&done.cid).ok_or("an answer to nothing")?;
+        latency.record(u64::from(BYTES), started.elapsed().as_nanos() as u64);
     }
     let requests = latency.requests;
     println!(

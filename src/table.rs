@@ -60,18 +60,18 @@ fn latencies(t: &mut String, s: &Summary) {
         line(t, "all", &h.all);
     }
     users(t, s);
-    let mut extra = Vec::new();
+    let mut more = Vec::new();
     let mut add = |n: u64, what: &str| {
         if n > 0 {
-            extra.push(format!("{} {what}", count(n)));
+            more.push(format!("{} {what}", count(n)));
         }
     };
     add(h.unaligned_writes, "unaligned writes");
     add(h.across_page_requests, "across-page requests");
     add(h.partial_writes, "partial page writes");
     add(h.partial_updates, "partial updates");
-    if !extra.is_empty() {
-        let _ = writeln!(t, "          {}", extra.join(", "));
+    if !more.is_empty() {
+        let _ = writeln!(t, "          {}", more.join(", "));
     }
     if h.unmapped_reads > 0 {
         let _ = writeln!(

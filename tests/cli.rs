@@ -255,7 +255,7 @@ fn ways_of_replaying_and_fitting() {
     let rows: String = (0..2000).map(|n| format!("{},write,{},8192\n", n * 1_000_000, place(n))).collect();
     std::fs::write(dir.path().join("wide.csv"), format!("time_ns,op,offset,bytes\n{rows}")).expect("written");
     let wide = ["--workload", "wide.csv"];
-    let with = |extra: &[&str]| run_json(&[&wide[..], extra].concat(), dir.path());
+    let with = |more: &[&str]| run_json(&[&wide[..], more].concat(), dir.path());
     let open = with(&[]);
     assert!(open["notes"].to_string().contains("--fit scale"), "{}", open["notes"]);
     assert!(number(&open, "simulated_ns") >= 1.999e9);

@@ -269,13 +269,13 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it runs");
-    // As soon as the second run has begun, the first is done.
-    let begun = || {
+    // As soon as the second run has started, the first is done.
+    let started = || {
         let entries = std::fs::read_dir(dir.path().join("g.runs"));
         entries.map_or(0, |found| found.flatten().filter(|entry| entry.path().is_dir()).count())
     };
     for _ in 0..6000 {
-        if begun() >= 2 {
+        if started() >= 2 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -344,9 +344,9 @@ fn an_interrupted_comparison_reports_what_is_done() {
 fn an_interrupted_reproduction_reports_what_is_done() {
     let dir = temp();
     let args: Vec<&str> = "reproduce ablation -j 1 -o out".split(' ').collect();
-    let begun = std::time::Instant::now();
-    // There is nothing to be seen of a run that has begun: after a second one has.
-    let (code, said) = interrupted(dir.path(), &args, || begun.elapsed().as_secs() >= 2);
+    let started = std::time::Instant::now();
+    // There is nothing to be seen of a run that has started: after a second one has.
+    let (code, said) = interrupted(dir.path(), &args, || started.elapsed().as_secs() >= 2);
     assert_eq!(code, Some(1));
     assert!(said.contains("(partial)") && said.contains("Interrupted after"), "{said}");
     let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("a report");

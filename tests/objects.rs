@@ -4,11 +4,11 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-fn run(scheme: &str, extra: &[&str]) -> Value {
-    run_workload("rocksdb", scheme, extra)
+fn run(scheme: &str, more: &[&str]) -> Value {
+    run_workload("rocksdb", scheme, more)
 }
 
-fn run_workload(workload: &str, scheme: &str, extra: &[&str]) -> Value {
+fn run_workload(workload: &str, scheme: &str, more: &[&str]) -> Value {
     let mut args = vec!["run", "--device", "flashalloc-cosmos", "--workload", workload, "--json", "-"];
     // A sixteenth of the drive; the same share of each plane is spare.
     args.extend([
@@ -19,7 +19,7 @@ fn run_workload(workload: &str, scheme: &str, extra: &[&str]) -> Value {
         "--scheme",
         scheme,
     ]);
-    args.extend(extra);
+    args.extend(more);
     let out = Command::cargo_bin("nandle").expect("built").args(&args).output().expect("it runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).expect("JSON")
@@ -87,8 +87,8 @@ fn users_share_the_drive_and_the_books_balance() {
         }
     }
     // The power goes while all of them have requests under way.
-    let extra = ["--verify", "--power-cut-at", "10s,20s,30s", "--requests", "30000"];
-    let cut = run_workload("rocksdb+mysql", "flashalloc", &extra);
+    let more = ["--verify", "--power-cut-at", "10s,20s,30s", "--requests", "30000"];
+    let cut = run_workload("rocksdb+mysql", "flashalloc", &more);
     assert_eq!((&cut["recovery"]["cuts"], &cut["integrity"]["mismatches"]), (&3.into(), &0.into()));
     assert!(cut["trace"]["cut_off"].as_u64() > Some(0));
     assert_eq!(run("flashalloc", &["--requests", "1000"])["users"].as_array().map(Vec::len), Some(2));
@@ -104,9 +104,16 @@ fn objects_lose_nothing() {
 #[test]
 fn settings_in_brackets_are_checked() {
     for (scheme, expected) in [
-        ("multi-stream(x)", "multi-stream(8)"),
+        ("multi-stream(x)", "streams.count = x: invalid type: string \"x\", expected a whole number"),
+        ("multi-stream()", "expected a whole number"),
+        ("multi-stream(8,9)", "no more than 1, as multi-stream(count)"),
+        ("multi-stream(8,count=9)", "expected count once"),
+        ("multi-stream(cuont=9)", "did you mean \"count\"?"),
+        ("pc-lru(60)", "expected KEY=VALUE instead of \"60\", of insert"),
+        ("page+d-choices(2000)", "--scheme d-choices(2000): gc.d = 2000: expected 1 to 1024"),
+        ("page+greedy(d=3)", "greedy takes none"),
         ("multi-stream(0)", "1 to 128"),
-        ("fdp(8,mostly)", "initially or persistently"),
+        ("fdp(8,mostly)", "`initially`, `persistent`, `persistently`"),
         ("fdp(8", "closing bracket"),
         ("lru(3)", "takes none"),
         ("multi-stream(8)+multi-stream(9)", "both answer"),

@@ -302,7 +302,7 @@ fn fio(uri: &str, bytes: u64, seed: u64, dir: &Path, over: &AtomicBool, done: &D
 }
 
 fn await_job(job: &mut Child, kill_at: Option<Instant>, over: &AtomicBool, done: &Done) {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(status) = job.try_wait().expect("its state") {
             let mut said = String::new();
@@ -315,7 +315,7 @@ fn await_job(job: &mut Child, kill_at: Option<Instant>, over: &AtomicBool, done:
             done.fio_rounds.fetch_add(u64::from(status.success()), Ordering::Relaxed);
             return;
         }
-        let hangs = begun.elapsed() > Duration::from_secs(300);
+        let hangs = started.elapsed() > Duration::from_secs(300);
         if kill_at.is_some_and(|at| Instant::now() > at) || over.load(Ordering::SeqCst) || hangs {
             let _ = job.kill();
             let _ = job.wait();

@@ -639,7 +639,7 @@ fn instances_survive_a_power_cut_and_go_on() {
 }
 
 #[test]
-fn tiny_objects_of_one_class_share_a_block_on_demand() {
+fn tiny_objects_of_one_stream_share_a_block_on_demand() {
     let mut config = objects_device();
     config.streams.share_tiny = true;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");

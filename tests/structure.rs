@@ -147,6 +147,7 @@ fn the_drive_imports_downwards() {
         &[
             "error",
             "catalog",
+            "linked",
             "media",
             "map",
             "space",

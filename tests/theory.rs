@@ -238,10 +238,10 @@ fn cut_into_blocks(victims: &Mix, rest: &mut Mix, pages: usize) -> Mix {
     let all = victims.iter().map(|v| v.2).sum::<f64>();
     debug_assert!((all + empty - 1.0).abs() < 1e-3);
     let (mut blocks, mut over) = (vec![0.0; rest.len()], vec![0.0; rest.len()]);
-    let mut begun = std::mem::take(rest);
-    while begun.iter().sum::<f64>() > 1e-7 {
-        let mut longer = vec![0.0; begun.len()];
-        for (h, c, share) in each(&begun) {
+    let mut open = std::mem::take(rest);
+    while open.iter().sum::<f64>() > 1e-7 {
+        let mut longer = vec![0.0; open.len()];
+        for (h, c, share) in each(&open) {
             for &(i, j, chance) in &victims {
                 let chance = share * chance / all;
                 let room = pages - h - c;
@@ -257,7 +257,7 @@ fn cut_into_blocks(victims: &Mix, rest: &mut Mix, pages: usize) -> Mix {
                 }
             }
         }
-        begun = longer;
+        open = longer;
     }
     *rest = over;
     blocks

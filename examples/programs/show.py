@@ -21,7 +21,7 @@ def running(name):
 def run(mode):
     name = f"{program}-{mode}"
     summary = json.loads((folder / f"{name}.json").read_text())
-    begun, ended = map(float, (folder / f"{name}.time").read_text().split())
+    started, ended = map(float, (folder / f"{name}.time").read_text().split())
     rows = {
         "WAF": summary["waf"],
         "WAF, last third": summary["waf_steady"],
@@ -31,7 +31,7 @@ def run(mode):
         "erases": summary["flash"]["erases"],
         "FlashAlloc calls": (summary.get("streams") or {}).get("flashalloc_calls"),
         "file system full at most, %": max(map(int, (folder / f"{name}.full").read_text().replace("%", "").split())),
-        "seconds": ended - begun,
+        "seconds": ended - started,
         "simulated seconds": summary["simulated_ns"] / 1e9,
     }
     if program == "rocksdb":

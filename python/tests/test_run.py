@@ -213,12 +213,12 @@ def test_progress_is_told_and_may_stop_the_run():
 def test_ctrl_c_ends_a_run():
     program = """
 import nandle
-print("begun", flush=True)
+print("started", flush=True)
 nandle.run(requests=10**9)
 """
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stdout.readline() == "begun\n"
+        assert run.stdout.readline() == "started\n"
         time.sleep(0.5)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)

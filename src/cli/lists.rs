@@ -37,9 +37,9 @@ pub fn schemes() -> Result<(), Failure> {
             };
             let _ = writeln!(text, "{seam}: {question}");
         }
-        let brackets = config::parameters(policy.name);
-        let brackets = if brackets.is_empty() { String::new() } else { format!(" {brackets}") };
-        let _ = writeln!(text, "  {:<16} {}{brackets}", policy.name, policy.line);
+        let form = config::form(&policy.settings());
+        let form = if form.is_empty() { form } else { format!(" {form}") };
+        let _ = writeln!(text, "  {:<16} {}{form}", policy.name, policy.line);
     }
     let outside = config::registered();
     if !outside.is_empty() {
@@ -52,7 +52,7 @@ pub fn schemes() -> Result<(), Failure> {
     for short in SHORTHANDS {
         let _ = writeln!(text, "  {:<16} = {}  {}", short.name, short.sum, short.line);
     }
-    text += "\nAdd them up: --scheme fifo+page; settings go in brackets: multi-stream(8), fdp(8,persistently). Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
+    text += "\nAdd them up: --scheme fifo+page; settings go in brackets: multi-stream(8), fdp(8,persistently), pc-lru(insert=head). Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
     say(&text)
 }
 

@@ -100,7 +100,7 @@ pub enum State {
     Kept(Box<Summary>),
     /// It failed now, or before and was not tried again.
     Failed(String),
-    /// It was not begun, or interrupted.
+    /// It was not started, or interrupted.
     Left,
 }
 
@@ -133,7 +133,7 @@ pub enum Event<'a> {
     Over(usize, &'a State),
 }
 
-/// Jobs that nobody has begun. Runs that differ in their seed alone take about as long as each other, so one of
+/// Jobs that nobody has started. Runs that differ in their seed alone take about as long as each other, so one of
 /// each kind goes first and then the longest, lest all but one worker wait for the last.
 struct Queue {
     /// Number and kind of a job, in order.
@@ -188,14 +188,14 @@ pub fn work(
                 loop {
                     let next = lock(&queue).next();
                     let Some((n, kind)) = next else { return };
-                    let begun = Instant::now();
+                    let started = Instant::now();
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
                     match one(&jobs[n], n, how, &traces, stop, watch) {
                         Ok(state) => {
                             lock(&queue).took[kind] =
-                                matches!(state, State::Done(_)).then(|| begun.elapsed());
+                                matches!(state, State::Done(_)).then(|| started.elapsed());
                             watch(Event::Over(n, &state));
                             lock(&states)[n] = state;
                         }

@@ -1,4 +1,15 @@
-//! The list of policies: one line each registers a name, its description and its variant.
+//! The list of policies: one line each registers a name, its description and its variant. And the
+//! settings that a policy takes along with its name.
+
+/// The settings that a policy takes in brackets behind its name, as `fdp(8,isolation=persistently)`:
+/// keys of the device file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What values without a key stand for, in order. The policy's name in reports has these.
+    pub positional: Vec<&'static str>,
+    /// What has to be given by its key. A table stands for all its keys.
+    pub keyed: Vec<&'static str>,
+}
 
 /// Declares a closed set of policies, the default one first. The quoted name is what configuration
 /// files, the command line and the documentation call it; the doc comment is its description.

@@ -10,6 +10,7 @@
 
 mod catalog;
 mod error;
+mod linked;
 
 pub mod media;
 

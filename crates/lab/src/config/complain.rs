@@ -35,11 +35,14 @@ pub(super) fn set(set: &str, message: &str) -> String {
     format!("--set {set}: {}", said(message))
 }
 
-/// A value out of its range.
-pub(super) fn range(place: &str, text: &str, sets: &[String], e: &ConfigError) -> String {
+/// A value out of its range: given by `sets`, else by the `term` of a scheme, else in the file.
+pub(super) fn range(place: &str, text: &str, sets: &[String], term: Option<&str>, e: &ConfigError) -> String {
     let named = |set: &&String| set.split('=').next().is_some_and(|key| key.trim() == e.field);
     if let Some(set) = sets.iter().rev().find(named) {
         return format!("--set {set}: expected {}", e.expected);
+    }
+    if let Some(term) = term {
+        return format!("--scheme {term}: {e}");
     }
     match span_of(text, &e.field) {
         Some(at) => format!("{place}:{}: {e}", line_of(text, at)),
@@ -48,7 +51,7 @@ pub(super) fn range(place: &str, text: &str, sets: &[String], e: &ConfigError) -
 }
 
 /// serde's words in ours, with a suggestion where a name is near.
-fn said(message: &str) -> String {
+pub(super) fn said(message: &str) -> String {
     let mut message = message.trim().replace('\n', "; ");
     for (theirs, ours) in [
         ("expected u32", "expected a whole number, 0 to 4294967295"),

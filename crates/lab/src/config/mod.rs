@@ -1,6 +1,7 @@
 //! Device files: TOML to a checked [`DeviceConfig`], with every complaint naming field, value and
 //! what was expected, and the line for files.
 
+mod brackets;
 mod complain;
 mod outside;
 mod overrides;
@@ -8,10 +9,11 @@ mod presets;
 mod resolved;
 mod scheme;
 
+pub use brackets::{form, split_outside_brackets};
 pub use outside::{Outside, registered};
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
-pub use scheme::{Policy, SHORTHANDS, Shorthand, parameters, policies, register, split_outside_brackets};
+pub use scheme::{Policy, SHORTHANDS, Shorthand, policies, register};
 
 use std::path::Path;
 
@@ -20,6 +22,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::Error;
+use scheme::Named;
 
 /// A configuration that stands, and what follows from it.
 #[derive(Clone, Debug)]
@@ -81,17 +84,18 @@ impl Wanted<'_> {
             }
             Err(e) => return Err(Error::input(complain::syntax(place, text, &e))),
         };
-        let outside = match self.scheme {
+        let named = match self.scheme {
             Some(sum) => scheme::apply(sum, &mut config)?,
-            None => Vec::new(),
+            None => Named::default(),
         };
         // A setting given by hand outranks the sum.
         if !self.sets.is_empty() {
             config = overridden(Table::try_from(&config).unwrap_or_default(), self.sets)?;
         }
-        let layout =
-            config.validate().map_err(|e| Error::input(complain::range(place, text, self.sets, &e)))?;
-        Ok(Drive { config, layout, outside })
+        let layout = config
+            .validate()
+            .map_err(|e| Error::input(complain::range(place, text, self.sets, named.giver(&e.field), &e)))?;
+        Ok(Drive { config, layout, outside: named.outside })
     }
 }
 
@@ -120,7 +124,7 @@ pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
 /// If one of them is unknown, of the wrong type or out of range.
 pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
     let outside = match scheme {
-        Some(sum) => scheme::apply(sum, &mut config)?,
+        Some(sum) => scheme::apply(sum, &mut config)?.outside,
         None => Vec::new(),
     };
     if !sets.is_empty() {

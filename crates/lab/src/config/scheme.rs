@@ -5,14 +5,15 @@
 //! allocation and streams that it does not name are the baseline's. Striping, victim and pacing are
 //! the device's own unless named.
 //!
-//! A policy with settings takes them in brackets, in the order in which it lists them:
-//! `multi-stream(8)`, `fdp(8,persistently)`, `d-choices(4)`. A `+` or `,` in brackets divides nothing.
+//! A policy with settings takes them in brackets: `multi-stream(8)`, `pc-lru(insert=head)`. Which these are it
+//! declares itself.
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::collect::victim::VictimKind;
-use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
+use nandle_ssd::schemes::{SchemeConfig, Seam, Settings};
 use nandle_ssd::space::PacingKind;
 
+use super::brackets::{self, Argument, split_outside_brackets};
 use super::complain::did_you_mean;
 use super::outside::{self, Outside, registered};
 use crate::Error;
@@ -57,7 +58,16 @@ pub struct Policy {
     /// One line on it.
     pub line: &'static str,
     set: fn(&mut DeviceConfig, &Policy),
+    settings: fn(&Policy) -> Settings,
     index: usize,
+}
+
+impl Policy {
+    /// What it takes in brackets.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        (self.settings)(self)
+    }
 }
 
 /// How the name of a scheme gets into a device.
@@ -75,12 +85,13 @@ fn setter(seam: Seam) -> fn(&mut DeviceConfig, &Policy) {
 }
 
 macro_rules! seam {
-    ($list:ident, $seam:literal, $Kind:ident, $($field:ident).+) => {
+    ($list:ident, $seam:literal, $Kind:ident, $($field:ident).+, $settings:expr) => {
         $list.extend($Kind::ALL.iter().enumerate().map(|(index, &(_, name, line))| Policy {
             seam: $seam,
             name,
             line: line.trim(),
             set: |config, policy| config.$($field).+ = $Kind::ALL[policy.index].0,
+            settings: $settings,
             index,
         }))
     };
@@ -96,11 +107,12 @@ pub fn policies() -> Vec<Policy> {
             name: name.name,
             line: name.line,
             set: setter(name.seam),
+            settings: |policy| SchemeConfig::settings(policy.name),
             index: 0,
         })
         .collect();
-    seam!(list, "scheme.pacing", PacingKind, scheme.pacing);
-    seam!(list, "gc.victim", VictimKind, gc.victim);
+    seam!(list, "scheme.pacing", PacingKind, scheme.pacing, |_| Settings::default());
+    seam!(list, "gc.victim", VictimKind, gc.victim, |policy| VictimKind::ALL[policy.index].0.settings());
     list
 }
 
@@ -123,13 +135,28 @@ pub fn register(scheme: Outside) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets the policies that `sum` names.
+/// What a sum names beside the policies of the drive.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Schemes from outside, in its order.
+    pub outside: Vec<Outside>,
+    arguments: Vec<Argument>,
+}
+
+impl Named {
+    /// The term that has the setting `field` in brackets.
+    pub fn giver(&self, field: &str) -> Option<&str> {
+        self.arguments.iter().find(|given| given.field == field).map(|given| given.term.as_str())
+    }
+}
+
+/// Sets the policies that `sum` names, and what it has in brackets behind them.
 ///
-/// The schemes from outside that it names are returned, in its order.
 ///
 /// # Errors
-/// If a name is unknown or stands for two seams, or two policies answer the same question.
-pub(super) fn apply(sum: &str, config: &mut DeviceConfig) -> Result<Vec<Outside>, Error> {
+/// If a name is unknown or stands for two seams, two policies answer the same question, or a policy does
+/// not take what it has in brackets.
+pub(super) fn apply(sum: &str, config: &mut DeviceConfig) -> Result<Named, Error> {
     let all = policies();
     let registered = registered();
     let mut outside: Vec<Outside> = Vec::new();
@@ -163,68 +190,13 @@ pub(super) fn apply(sum: &str, config: &mut DeviceConfig) -> Result<Vec<Outside>
     config.scheme.compaction = baseline.compaction;
     config.scheme.allocation = baseline.allocation;
     config.scheme.streams = baseline.streams;
+    let mut arguments = Vec::new();
     for (policy, term) in chosen {
         (policy.set)(config, &policy);
-        arguments(&policy, &term, sum, config)?;
+        arguments.extend(brackets::arguments(policy.name, &policy.settings(), &term, sum, config)?);
     }
-    Ok(outside)
-}
-
-/// What policies take in brackets, for lists.
-#[must_use]
-pub fn parameters(policy: &str) -> &'static str {
-    match policy {
-        "multi-stream" => "(streams)",
-        "fdp" => "(handles, initially|persistently)",
-        "d-choices" => "(d)",
-        _ => "",
-    }
-}
-
-/// Sets what `term` has in brackets.
-fn arguments(policy: &Policy, term: &str, sum: &str, config: &mut DeviceConfig) -> Result<(), Error> {
-    let Some((_, inside)) = term.split_once('(') else { return Ok(()) };
-    let wrong = |expected: &str| Err(Error::input(format!("--scheme {sum}: {term}: expected {expected}")));
-    let Some(inside) = inside.strip_suffix(')') else { return wrong("a closing bracket") };
-    let given: Vec<&str> = inside.split(',').map(str::trim).collect();
-    let number = given.first().and_then(|first| first.parse::<u32>().ok());
-    match (policy.name, number, &given[1..]) {
-        ("multi-stream", Some(count), []) => config.streams.count = count,
-        ("multi-stream", ..) => return wrong("the number of streams in brackets, as multi-stream(8)"),
-        ("fdp", Some(count), rest) if rest.len() < 2 => {
-            config.streams.count = count;
-            config.streams.isolation = match rest.first() {
-                None => config.streams.isolation,
-                Some(&("initially" | "initial")) => Isolation::Initially,
-                Some(&("persistently" | "persistent")) => Isolation::Persistently,
-                Some(_) => return wrong("initially or persistently after the number of handles"),
-            };
-        }
-        ("fdp", ..) => return wrong("the number of handles and an isolation, as fdp(8,persistently)"),
-        ("d-choices", Some(d), []) => config.gc.d = d,
-        ("d-choices", ..) => return wrong("the number of candidates in brackets, as d-choices(8)"),
-        _ => return wrong(&format!("no brackets: {} takes none", policy.name)),
-    }
-    Ok(())
-}
-
-/// The parts of `list` between the separators that are in no brackets, trimmed.
-#[must_use]
-pub fn split_outside_brackets(list: &str, separator: char) -> Vec<&str> {
-    let (mut parts, mut depth, mut from) = (Vec::new(), 0_u32, 0);
-    for (at, c) in list.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if c == separator && depth == 0 => {
-                parts.push(list[from..at].trim());
-                from = at + c.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    parts.push(list[from..].trim());
-    parts
+    brackets::apply(&arguments, sum, config)?;
+    Ok(Named { outside, arguments })
 }
 
 /// The terms of a sum, shorthands expanded.
@@ -289,28 +261,18 @@ pub fn name_of(config: &DeviceConfig) -> String {
     let (s, baseline) = (&config.scheme, SchemeConfig::default());
     let mut parts = Vec::new();
     if config.buffer.bytes > 0 {
-        parts.push(s.buffer.clone());
+        parts.push(s.buffer.as_str());
     }
-    parts.push(s.mapping.clone());
+    parts.extend(s.mapping.split('+'));
     if s.compaction {
-        parts.push("compaction".into());
+        parts.push("compaction");
     }
     if s.allocation != baseline.allocation {
-        parts.push(s.allocation.clone());
+        parts.push(&s.allocation);
     }
     if s.streams != baseline.streams {
-        let (name, count) = (&s.streams, config.streams.count);
-        parts.push(match parameters(name).split(',').count() {
-            _ if parameters(name).is_empty() => name.clone(),
-            1 => format!("{name}({count})"),
-            _ => {
-                let isolation = match config.streams.isolation {
-                    Isolation::Initially => "initially",
-                    Isolation::Persistently => "persistently",
-                };
-                format!("{name}({count},{isolation})")
-            }
-        });
+        parts.push(&s.streams);
     }
-    parts.join("+")
+    let all: Vec<String> = parts.into_iter().map(|name| brackets::shown(name, config)).collect();
+    all.join("+")
 }

@@ -63,8 +63,6 @@ pub struct Oracle {
     stamp: u64,
     /// The drive has refused a write because it is worn out, and must refuse those to come.
     read_only: bool,
-    /// The power has been cut before.
-    was_cut: bool,
     expected: u64,
     checked: u64,
     unreadable: u64,
@@ -88,7 +86,6 @@ impl Oracle {
             unflushed: Unflushed::default(),
             stamp: 0,
             read_only: false,
-            was_cut: false,
             expected: 0,
             checked: 0,
             unreadable: 0,
@@ -200,13 +197,12 @@ impl Oracle {
         }
     }
 
-    /// Whether an object may have some of the command's sectors. One that the drive made by itself gives way,
-    /// but after a power cut the drive no longer tells it from the others.
+    /// Whether an object that the host named may have some of the command's sectors. One that the drive made
+    /// by itself gives way.
     fn is_named(&self, command: &Command<'_>) -> bool {
         command.op == Op::FlashAlloc
             && self.named.as_ref().is_some_and(|named| {
-                self.was_cut && self.rules.guesses
-                    || ranges(command).any(|range| self.rules.in_range(range) && named.any(range))
+                ranges(command).any(|range| self.rules.in_range(range) && named.any(range))
             })
     }
 
@@ -289,7 +285,7 @@ impl Oracle {
     pub fn power_cut(&mut self, contents: &[u8], unreadable: &[(u64, u64)]) {
         self.pending.clear();
         self.unflushed.take();
-        (self.read_only, self.was_cut) = (false, true);
+        self.read_only = false;
         self.stamp += 1;
         let sectors = self.rules.sectors;
         self.expected += sectors;

@@ -60,8 +60,6 @@ pub(super) struct Rules {
     pub protected: bool,
     /// Most ranges of a FlashAlloc command; none if it knows no such command.
     pub most_ranges: Option<u32>,
-    /// It makes objects that nobody announced.
-    pub guesses: bool,
     /// Blocks may go out of use, so that it may refuse to write.
     pub wears_out: bool,
     /// It may lose sectors, and say so.
@@ -78,7 +76,6 @@ impl Rules {
         Self {
             sectors,
             protected: config.recovery.plp,
-            guesses: config.streams.auto_align > 0 || config.streams.auto_run > 0,
             most_ranges: objects.then_some(config.streams.max_ranges),
             wears_out: programs || erases || config.cell.endurance > 0,
             // A program that fails where no page is left to repeat it. Torn pages are no such case: what

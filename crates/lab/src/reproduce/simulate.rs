@@ -68,9 +68,9 @@ pub(super) fn simulate(
     }
     let (dies, channels) = replayer.ssd.flash().busy_ns();
     let before = (sum(&dies), sum(&channels));
-    let begun = replayer.ssd.now();
+    let started = replayer.ssd.now();
     go_on(replayer.run(last.into_iter().collect())?)?;
-    let elapsed = (replayer.ssd.now() - begun).max(1) as f64;
+    let elapsed = (replayer.ssd.now() - started).max(1) as f64;
     let (dies, channels) = replayer.ssd.flash().busy_ns();
     let busy = |now: &[u64], before: u64| (sum(now) - before) as f64 / now.len().max(1) as f64 / elapsed;
     let (dies_busy, channels_busy) = (busy(&dies, before.0), busy(&channels, before.1));

@@ -32,7 +32,7 @@ pub fn device(shape: &Shape, id: u32, processors: usize) -> DeviceInfo {
 }
 
 /// The block device's limits: the sector is the logical block, the flash page the physical one and the smallest
-/// request that costs nothing extra; `longest` is the longest transfer in bytes.
+/// request that costs nothing more; `longest` is the longest transfer in bytes.
 #[must_use]
 pub fn parameters(shape: &Shape, longest: u32) -> Parameters {
     let logical = shape.sector_bytes.min(MOST_LOGICAL).ilog2() as u8;

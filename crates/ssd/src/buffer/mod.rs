@@ -10,6 +10,7 @@ mod small;
 
 pub use config::BufferConfig;
 
+use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};
 use crate::media::Contents;
 use small::SmallPages;
@@ -31,8 +32,6 @@ impl BufferPlan {
     pub const LRU: Self = Self { by_request: false, full_list: false, small: None };
 }
 
-const NONE: u32 = u32::MAX;
-
 /// Dirty sectors of one logical page.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -46,11 +45,9 @@ pub struct Entry {
     pub stream: u16,
     /// How often it has been passed over since it was written.
     pub passed: u32,
-    newer: u32,
-    older: u32,
-    /// Neighbours among the full pages.
-    newer_full: u32,
-    older_full: u32,
+    order: Links,
+    /// Among the full pages.
+    full_order: Links,
 }
 
 /// The slots chosen to leave.
@@ -64,11 +61,9 @@ pub struct Buffer {
     index: Vec<u32>,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
-    /// The ends of the list of full pages, if that is kept.
-    newest_full: u32,
-    oldest_full: u32,
+    all: List,
+    /// The full pages, if a list of them is kept.
+    full_pages: List,
     small: Option<Box<SmallPages>>,
     len: u32,
     partial: u32,
@@ -93,14 +88,12 @@ impl Buffer {
     ) -> Self {
         Self {
             plan,
-            newest_full: NONE,
-            oldest_full: NONE,
             small: plan.small.map(|most| Box::new(SmallPages::new(logical_pages, most))),
             index: vec![0; logical_pages as usize],
             entries: Vec::new(),
             free: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
+            all: List::EMPTY,
+            full_pages: List::EMPTY,
             len: 0,
             partial: 0,
             held: 0,
@@ -131,12 +124,11 @@ impl Buffer {
     }
     /// The oldest entry by the policy's order.
     pub fn oldest(&self) -> Option<u32> {
-        (self.oldest != NONE).then_some(self.oldest)
+        self.all.oldest()
     }
     /// The entry after `slot`, towards the newest.
     pub fn newer(&self, slot: u32) -> Option<u32> {
-        let newer = self.entries[slot as usize].newer;
-        (newer != NONE).then_some(newer)
+        self.entries[slot as usize].order.newer()
     }
 
     /// All entries, oldest first.
@@ -155,7 +147,7 @@ impl Buffer {
     /// The full page nearest the oldest end.
     #[inline]
     pub fn oldest_full(&self) -> Option<u32> {
-        (self.oldest_full != NONE).then_some(self.oldest_full)
+        self.full_pages.oldest()
     }
 
     /// The slot of `lpn`.
@@ -222,10 +214,8 @@ impl Buffer {
                     request,
                     stream,
                     passed: 0,
-                    newer: NONE,
-                    older: NONE,
-                    newer_full: NONE,
-                    older_full: NONE,
+                    order: Links::NONE,
+                    full_order: Links::NONE,
                 };
                 let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
                 if slot as usize == self.entries.len() {
@@ -358,65 +348,36 @@ impl Buffer {
     /// Moves an entry to position `n` (1 = the newest end).
     pub(crate) fn move_to(&mut self, slot: u32, n: u32) {
         self.unlink(slot);
-        let mut newer = NONE;
-        let mut older = self.newest;
+        let mut older = self.all.newest();
         for _ in 1..n {
-            if older == NONE {
-                break;
-            }
-            newer = older;
-            older = self.entries[older as usize].older;
+            let Some(above) = older else { break };
+            older = self.entries[above as usize].order.older();
         }
-        self.link_between(newer, slot, older);
+        self.all.insert(&mut self.entries, slot, older, |entry| &mut entry.order);
     }
 
     /// The oldest entry swaps places with the one above it.
     pub(crate) fn swap_oldest(&mut self) {
-        let oldest = self.oldest;
-        let above = self.entries[oldest as usize].newer;
+        let Some(oldest) = self.oldest() else { return };
+        let above = self.newer(oldest);
         self.unlink(oldest);
-        let newer = self.entries[above as usize].newer;
-        self.link_between(newer, oldest, above);
+        self.all.insert(&mut self.entries, oldest, above, |entry| &mut entry.order);
     }
 
-    fn link_between(&mut self, newer: u32, slot: u32, older: u32) {
-        let entry = &mut self.entries[slot as usize];
-        (entry.newer, entry.older) = (newer, older);
-        match newer {
-            NONE => self.newest = slot,
-            newer => self.entries[newer as usize].older = slot,
-        }
-        match older {
-            NONE => self.oldest = slot,
-            older => self.entries[older as usize].newer = slot,
-        }
+    fn link_newest(&mut self, slot: u32) {
+        self.all.push(&mut self.entries, slot, |entry| &mut entry.order);
     }
-
+    fn unlink(&mut self, slot: u32) {
+        self.all.remove(&mut self.entries, slot, |entry| &mut entry.order);
+    }
     fn link_newest_full(&mut self, slot: u32) {
-        if !self.plan.full_list {
-            return;
+        if self.plan.full_list {
+            self.full_pages.push(&mut self.entries, slot, |entry| &mut entry.full_order);
         }
-        let entry = &mut self.entries[slot as usize];
-        (entry.newer_full, entry.older_full) = (NONE, self.newest_full);
-        match self.newest_full {
-            NONE => self.oldest_full = slot,
-            newest => self.entries[newest as usize].newer_full = slot,
-        }
-        self.newest_full = slot;
     }
-
     fn unlink_full(&mut self, slot: u32) {
-        if !self.plan.full_list {
-            return;
-        }
-        let Entry { newer_full, older_full, .. } = self.entries[slot as usize];
-        match newer_full {
-            NONE => self.newest_full = older_full,
-            newer => self.entries[newer as usize].older_full = older_full,
-        }
-        match older_full {
-            NONE => self.oldest_full = newer_full,
-            older => self.entries[older as usize].newer_full = newer_full,
+        if self.plan.full_list {
+            self.full_pages.remove(&mut self.entries, slot, |entry| &mut entry.full_order);
         }
     }
 
@@ -432,22 +393,6 @@ impl Buffer {
                 .filter(|&s| crosses_border(self.entries[s as usize].mask, mask, self.full))
         };
         victims.extend(next.or_else(before));
-    }
-
-    fn link_newest(&mut self, slot: u32) {
-        self.link_between(NONE, slot, self.newest);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Entry { newer, older, .. } = self.entries[slot as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
     }
 }
 

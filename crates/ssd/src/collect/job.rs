@@ -263,7 +263,17 @@ impl Collect {
         }
     }
 
-    /// Static wear levelling: one closed block is looked at after each erase.
+    /// Whether the cold data on its way in some plane takes all that host writes leave there: the erase of the
+    /// block that it leaves may not have to wait for a record, which would find no room.
+    pub(crate) fn fills_a_plane(&self, flash: &Flash) -> bool {
+        (0..).zip(&self.jobs).any(|(plane, job)| {
+            let cold = job.victim.filter(|_| job.wear && !job.erasing);
+            cold.is_some_and(|block| fills(plane, flash.blocks().valid(block), flash))
+        })
+    }
+
+    /// Static wear levelling: one closed block is looked at after each erase. It is left alone if moving it
+    /// would leave no room for the record that its erase waits for.
     fn level(&mut self, plane: u32, flash: &mut Flash) {
         let closed = flash.blocks().closed(plane);
         if closed.is_empty() {
@@ -273,10 +283,28 @@ impl Collect {
         let block = closed[job.wear_cursor % closed.len()];
         let behind = job.most_erases.saturating_sub(flash.array().erases(block));
         job.wear_cursor += 1;
-        if behind > self.wear_gap {
+        let waits = flash.blocks().awaits_record(block) && fills(plane, flash.blocks().valid(block), flash);
+        if behind > self.wear_gap && !waits {
             self.start(plane, block, Purpose::Wear, flash);
         }
     }
+}
+
+/// Whether so many pages of cold data take all that host writes leave in `plane`.
+fn fills(plane: u32, pages: u32, flash: &Flash) -> bool {
+    let room = |group| flash.room(plane, group, PageClass::SYSTEM);
+    let per_block = flash.geometry().pages_per_block;
+    // Either group may have the free blocks.
+    let free = flash.blocks().free(plane) * per_block;
+    let (cold, survivors) = (room(GroupId::Cold) - free, room(GroupId::Survivors) - free);
+    let reserve = flash.space().limits().hard * per_block;
+    // Where page types are chosen, survivors and host share open blocks.
+    let kept = if flash.space().chooses_types() {
+        reserve.min(survivors + free)
+    } else {
+        survivors + reserve.min(free)
+    };
+    pages >= cold + kept
 }
 
 /// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.

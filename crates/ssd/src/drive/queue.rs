@@ -192,7 +192,7 @@ impl Ssd {
 
     fn trim(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, .. } = self.requests[slot];
-        if !self.durability.has_room(&self.flash) {
+        if !self.durability.has_room(&self.flash) || self.collect.fills_a_plane(&self.flash) {
             return Some(Blocked::Flash);
         }
         if let Some(buffer) = &mut self.buffer {
@@ -232,7 +232,7 @@ impl Ssd {
         None
     }
 
-    fn try_object(&mut self, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
+    fn try_object(&mut self, ranges: &[(u64, u64)], stream: u16) -> Result<(), Refusal> {
         if !self.schemes.make_way(&mut self.flash) {
             let more = self.flash.space().may_gain_room();
             return Err(if more { Refusal::Wait } else { Refusal::NoSpace });
@@ -242,7 +242,7 @@ impl Ssd {
         }
         self.durability.keep_log_short(&mut self.flash, &mut self.schemes);
         match self.schemes.objects() {
-            Some(objects) => objects.name(&mut self.flash, ranges, class),
+            Some(objects) => objects.name(&mut self.flash, ranges, stream),
             None => Err(Refusal::NoSpace),
         }
     }
@@ -258,7 +258,7 @@ impl Ssd {
 
     /// A host write is about to be carried out: it may make an object that nobody named.
     #[inline]
-    fn notice_write(&mut self, lsn: u64, sectors: u64, class: u16) {
+    fn notice_write(&mut self, lsn: u64, sectors: u64, stream: u16) {
         if !self.knows_objects() {
             return;
         }
@@ -267,7 +267,7 @@ impl Ssd {
             self.durability.keep_log_short(&mut self.flash, &mut self.schemes);
         }
         if let Some(objects) = self.schemes.objects() {
-            objects.notice_write(&mut self.flash, lsn, sectors, class);
+            objects.notice_write(&mut self.flash, lsn, sectors, stream);
         }
     }
 

@@ -99,11 +99,12 @@ impl Durability {
         if usual {
             return Some(None);
         }
-        // Survivors with blocks of their own may have used the reserve up: any open block serves.
+        // Survivors with blocks of their own, and cold data, may have used the reserve up: any open block serves.
         let urgent = plane.into_iter().map(|plane| (plane, GroupId::Survivors));
         let others = (0..if plane.is_some() { planes } else { 0 }).map(|plane| (plane, GroupId::System));
+        let cold = plane.into_iter().map(|plane| (plane, GroupId::Cold));
         let fits = |&(plane, group): &(u32, GroupId)| flash.room(plane, group, class) >= pages;
-        urgent.chain(others).find(fits).map(Some)
+        urgent.chain(others).chain(cold).find(fits).map(Some)
     }
 
     /// Writes one page of the log; none if there is no room for it after all.

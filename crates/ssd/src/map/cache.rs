@@ -5,12 +5,11 @@
 
 use nandle_nand::Ppn;
 
-const NONE: u32 = u32::MAX;
+use crate::linked::{Links, List};
 
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    prev: u32,
-    next: u32,
+    links: Links,
     cached: bool,
     dirty: bool,
 }
@@ -21,8 +20,8 @@ pub struct Cache {
     pages: Vec<Page>,
     /// Global translation directory: flash address + 1 of each translation page, 0 = never written.
     directory: Vec<u32>,
-    head: u32,
-    tail: u32,
+    /// Those in RAM, the least recently used is the oldest.
+    used: List,
     cached: u32,
     capacity: u32,
 }
@@ -30,10 +29,9 @@ pub struct Cache {
 impl Cache {
     pub(crate) fn new(map_pages: u32, capacity: u32) -> Self {
         Self {
-            pages: vec![Page { prev: NONE, next: NONE, cached: false, dirty: false }; map_pages as usize],
+            pages: vec![Page { links: Links::NONE, cached: false, dirty: false }; map_pages as usize],
             directory: vec![0; map_pages as usize],
-            head: NONE,
-            tail: NONE,
+            used: List::EMPTY,
             cached: 0,
             capacity,
         }
@@ -67,41 +65,22 @@ impl Cache {
 
     /// The page was used: it moves to the front, entering the cache if it was not there.
     pub(crate) fn touch(&mut self, page: u32, dirty: bool) {
-        if self.pages[page as usize].cached {
-            if self.head == page {
-                self.pages[page as usize].dirty |= dirty;
+        let entry = &mut self.pages[page as usize];
+        entry.dirty |= dirty;
+        if std::mem::replace(&mut entry.cached, true) {
+            if self.used.newest() == Some(page) {
                 return;
             }
-            self.unlink(page);
+            self.used.remove(&mut self.pages, page, |page| &mut page.links);
         } else {
             self.cached += 1;
         }
-        let head = self.head;
-        let entry = &mut self.pages[page as usize];
-        entry.dirty |= dirty;
-        (entry.cached, entry.prev, entry.next) = (true, NONE, head);
-        match head {
-            NONE => self.tail = page,
-            head => self.pages[head as usize].prev = page,
-        }
-        self.head = page;
-    }
-
-    fn unlink(&mut self, page: u32) {
-        let Page { prev, next, .. } = self.pages[page as usize];
-        match prev {
-            NONE => self.head = next,
-            prev => self.pages[prev as usize].next = next,
-        }
-        match next {
-            NONE => self.tail = prev,
-            next => self.pages[next as usize].prev = prev,
-        }
+        self.used.push(&mut self.pages, page, |page| &mut page.links);
     }
 
     /// The least recently used page.
     pub(crate) fn least_recent(&self) -> Option<u32> {
-        (self.tail != NONE).then_some(self.tail)
+        self.used.oldest()
     }
 
     /// The page was written back: flash and RAM agree.
@@ -112,7 +91,7 @@ impl Cache {
     /// The page leaves the cache.
     pub(crate) fn evict(&mut self, page: u32) {
         debug_assert!(!self.pages[page as usize].dirty, "a dirty page is written back first");
-        self.unlink(page);
+        self.used.remove(&mut self.pages, page, |page| &mut page.links);
         self.pages[page as usize].cached = false;
         self.cached -= 1;
     }

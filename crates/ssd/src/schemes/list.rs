@@ -5,7 +5,7 @@ use std::any::Any;
 use nandle_nand::{Block, OpId, Ppn, Time};
 
 use super::scheme::{Facts, Interests, Name, Objects, Pages, Plan, Reach, Rest, Scheme, Seam, Surroundings};
-use super::{COUNTERS, SchemeConfig, Slot, StreamsConfig, build, choices, names, plan};
+use super::{SchemeConfig, Settings, Slot, StreamsConfig, build, choices, counters, names, plan, settings};
 use crate::buffer::{Buffer, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Ticket, Write, page};
@@ -18,9 +18,14 @@ impl SchemeConfig {
         names()
     }
 
+    /// What the policy of this name takes in brackets.
+    pub fn settings(name: &str) -> Settings {
+        settings(name)
+    }
+
     /// Every counter that a scheme keeps, as (`section.key` in `summary.json`, what it counts).
     pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
-        COUNTERS.iter().copied().flatten().copied()
+        counters().into_iter()
     }
 
     /// The names of the mapping schemes; none for page mapping.
@@ -462,10 +467,7 @@ impl Schemes {
     pub fn counters(&self, flash: &Flash) -> Vec<(&'static str, u64)> {
         let mut all: Vec<(&str, u64)> = SchemeConfig::counters().map(|(name, _)| (name, 0)).collect();
         for slot in &self.slots {
-            slot.as_dyn().visit(flash, &mut |name, value| match all
-                .iter_mut()
-                .find(|(known, _)| *known == name)
-            {
+            slot.visit(flash, &mut |name, value| match all.iter_mut().find(|(known, _)| *known == name) {
                 Some(counter) => counter.1 = value,
                 None => all.push((name, value)),
             });

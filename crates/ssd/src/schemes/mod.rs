@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::catalog::Settings;
 use crate::error::ConfigError;
+use crate::flash::Flash;
 use crate::space::PacingKind;
 
 mod list;
@@ -12,8 +14,8 @@ mod streams_config;
 
 pub use list::Schemes;
 pub use scheme::{
-    Facts, Interests, Name, ObjectInfo, Objects, Pages, Plan, Published, Reach, Refusal, Rest, Scheme, Seam,
-    Surroundings,
+    Counter, Facts, Interests, Name, ObjectInfo, Objects, Pages, Plan, Published, Reach, Refusal, Rest,
+    Scheme, Seam, Surroundings,
 };
 use scheme::{check_page_types, refuse_second_table};
 pub use streams_config::{Isolation, StreamsConfig};
@@ -90,7 +92,24 @@ macro_rules! registry {
         /// The names of all registered schemes, in order.
         pub(crate) const NAMES: &[&[Name]] = &[$( <$folder::$Type as Published>::NAMES ),+];
         /// Their counters: names and what they count.
-        pub(crate) const COUNTERS: &[&[(&str, &str)]] = &[$( <$folder::$Type as Published>::COUNTERS ),+];
+        pub(crate) fn counters() -> Vec<(&'static str, &'static str)> {
+            let mut all = Vec::new();
+            $( all.extend(<$folder::$Type as Published>::COUNTERS.iter().map(|c| (c.key, c.line))); )+
+            all
+        }
+        /// What a scheme takes in brackets: its own tables, and what it declares of those that it shares.
+        pub(crate) fn settings(name: &str) -> Settings {
+            $(
+                if <$folder::$Type as Published>::NAMES.iter().any(|own| own.name == name) {
+                    let tables: &[&str] = &[$( concat!("scheme.", stringify!($table)) ),*];
+                    return Settings {
+                        positional: <$folder::$Type as Published>::POSITIONAL.to_vec(),
+                        keyed: [tables, <$folder::$Type as Published>::KEYED].concat(),
+                    };
+                }
+            )+
+            Settings::default()
+        }
         /// What they write to out-of-band areas, and to the metadata log.
         #[cfg(test)]
         pub(crate) const TAGS: &[(u8, &[u8])] =
@@ -143,6 +162,15 @@ macro_rules! registry {
                 match self {
                     $( Self::$Type(scheme) => &**scheme, )+
                     Self::Outside(scheme) => &**scheme,
+                }
+            }
+            /// Its counters: `to` takes the name and the value of each.
+            fn visit(&self, flash: &Flash, to: &mut dyn FnMut(&'static str, u64)) {
+                match self {
+                    $( Self::$Type(scheme) => {
+                        <$folder::$Type as Published>::COUNTERS.iter().for_each(|c| to(c.key, (c.get)(scheme, flash)));
+                    } )+
+                    Self::Outside(scheme) => scheme.visit(flash, to),
                 }
             }
             /// The counters go on where those of the same scheme were.

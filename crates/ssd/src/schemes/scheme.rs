@@ -1,7 +1,7 @@
 //! What a scheme is: one trait, whose methods all have answers for schemes that have nothing to say.
 //!
 //! A scheme is asked in the order of its drive's list. It sees the facade of the layers below
-//! ([`Flash`], [`Buffer`]) and keeps what it knows to itself: what it counts it names ([`Scheme::visit`]),
+//! ([`Flash`], [`Buffer`]) and keeps what it knows to itself: what it counts it names ([`Published::COUNTERS`]),
 //! what must survive a power cut it records or finds again in the out-of-band areas
 //! ([`Scheme::restore`]).
 
@@ -227,11 +227,11 @@ pub trait Objects {
     ///
     /// # Errors
     /// If it has to wait for clean blocks, or there are none for it.
-    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal>;
+    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], stream: u16) -> Result<(), Refusal>;
     /// The objects that have some of the sectors are complete.
     fn complete(&mut self, flash: &mut Flash, lsn: u64, sectors: u64);
     /// A host write is about to be carried out: it may make an object that nobody named.
-    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, class: u16);
+    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, stream: u16);
     /// Objects whose last page has just been written are at their end.
     fn settle(&mut self, flash: &mut Flash);
     /// Nothing is under way and nothing can be collected: the oldest object ends. False if there is none.
@@ -425,13 +425,31 @@ pub trait Scheme: Any + Debug + Send + Sync {
     fn footprint(&self, _flash: &Flash) -> u64 {
         0
     }
-    /// Its counters: `to` takes a name and a value for each of [`Published::COUNTERS`].
+    /// Its counters, of a scheme from outside: `to` takes `section.key` and a value for each.
     fn visit(&self, _flash: &Flash, _to: &mut dyn FnMut(&'static str, u64)) {}
     /// They count from zero again.
     fn reset_counters(&mut self) {}
 
     /// A copy of it; for schemes from outside.
     fn boxed(&self) -> Box<dyn Scheme>;
+}
+
+/// A counter of the scheme `S`.
+#[derive(Debug)]
+pub struct Counter<S: 'static> {
+    /// `section.key`, as in `summary.json`.
+    pub key: &'static str,
+    /// What it counts.
+    pub line: &'static str,
+    /// Its value.
+    pub get: fn(&S, &Flash) -> u64,
+}
+
+impl<S> Counter<S> {
+    /// A counter.
+    pub const fn new(key: &'static str, line: &'static str, get: fn(&S, &Flash) -> u64) -> Self {
+        Self { key, line, get }
+    }
 }
 
 /// What is known of a scheme before there is one.
@@ -444,10 +462,14 @@ pub trait Published: Scheme + Clone + Sized {
     /// The kinds of records that it writes to the metadata log. They never change, and no two schemes
     /// have the same.
     const RECORD_KINDS: &'static [u8] = &[];
-    /// Its counters: `section.key` as in `summary.json`, and what each counts.
-    const COUNTERS: &'static [(&'static str, &'static str)] = &[];
+    /// Its counters.
+    const COUNTERS: &'static [Counter<Self>] = &[];
     /// Its settings.
     type Config<'a>;
+    /// The settings that values in brackets without a key stand for, in order: `streams.count`.
+    const POSITIONAL: &'static [&'static str] = &[];
+    /// Further settings that it takes in brackets, by their keys; those of its own tables aside.
+    const KEYED: &'static [&'static str] = &[];
 
     /// Checks the settings against the device, and adds to the plan what the scheme asks of the layers.
     ///

@@ -10,10 +10,10 @@ use crate::error::ConfigError;
 pub enum Isolation {
     /// Survivors of all handles share blocks.
     #[default]
-    #[serde(rename = "initially")]
+    #[serde(rename = "initially", alias = "initial")]
     Initially,
     /// Survivors stay with their handle.
-    #[serde(rename = "persistently")]
+    #[serde(rename = "persistently", alias = "persistent")]
     Persistently,
 }
 

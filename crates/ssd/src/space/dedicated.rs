@@ -3,7 +3,7 @@
 //!
 //! Which writes those are, claims say ([`super::claims`]). A group's pages go to its open blocks in
 //! turn, at most one a plane, in order of arrival. It has one claim as a rule; a group that is kept open
-//! for a class takes several, and then they end one by one. When no claim is left and none will come the
+//! for a stream takes several, and then they end one by one. When no claim is left and none will come the
 //! group is closed: nothing of the host's is written to it any more, and its blocks stay dedicated until
 //! they are erased.
 
@@ -40,8 +40,8 @@ pub struct Group {
     claims: u32,
     /// Nobody promised that its pages die together: once closed it is collected like normal blocks.
     guessed: bool,
-    /// It is kept open for further claims of this class.
-    class: Option<u16>,
+    /// It is kept open for further claims of this stream.
+    stream: Option<u16>,
     /// Pages left in open and clean blocks that no claim has.
     unclaimed: u64,
     /// Where collection puts survivors, one open block a plane.
@@ -62,7 +62,7 @@ impl Group {
     }
     /// Whether claims still write to it, so that its blocks stay open.
     pub(crate) fn is_open(&self) -> bool {
-        self.claims > 0 || self.class.is_some()
+        self.claims > 0 || self.stream.is_some()
     }
 }
 
@@ -73,8 +73,8 @@ pub struct NewGroup {
     pub blocks: Vec<Block>,
     /// Blocks that it takes when they are first written.
     pub owed: u32,
-    /// Keeps it open for further claims of this class.
-    pub class: Option<u16>,
+    /// Keeps it open for further claims of this stream.
+    pub stream: Option<u16>,
 }
 
 /// The dedicated groups of a drive and their claims.
@@ -82,8 +82,8 @@ pub struct NewGroup {
 pub struct Dedicated {
     groups: Vec<Group>,
     free: Vec<u16>,
-    /// Groups that are kept open, by class.
-    by_class: BTreeMap<u16, u16>,
+    /// Groups that are kept open, by stream.
+    by_stream: BTreeMap<u16, u16>,
     claims: Claims,
     /// Claims whose last page has just been written.
     exhausted: Vec<u32>,
@@ -103,7 +103,7 @@ impl Dedicated {
         Self {
             groups: Vec::new(),
             free: Vec::new(),
-            by_class: BTreeMap::new(),
+            by_stream: BTreeMap::new(),
             claims: Claims::new(logical_pages, geometry.sectors_per_page()),
             exhausted: Vec::new(),
             plan,
@@ -176,33 +176,33 @@ impl Dedicated {
             }
             None => return None,
         };
-        let NewGroup { blocks, owed, class } = new;
+        let NewGroup { blocks, owed, stream } = new;
         let unclaimed = (blocks.len() as u64 + u64::from(owed)) * self.pages_per_block;
         self.groups[usize::from(number)] = Group {
             clean: blocks.iter().copied().collect(),
             blocks,
             owed,
-            class,
+            stream,
             unclaimed,
             ..Group::default()
         };
-        if let Some(class) = class {
-            self.by_class.insert(class, number);
+        if let Some(stream) = stream {
+            self.by_stream.insert(stream, number);
         }
         Some(number)
     }
 
-    /// The group that is kept open for a class, if it has `pages` left.
-    pub(crate) fn open_for(&self, class: u16, pages: u64) -> Option<u16> {
-        let &number = self.by_class.get(&class)?;
+    /// The group that is kept open for a stream, if it has `pages` left.
+    pub(crate) fn open_for(&self, stream: u16, pages: u64) -> Option<u16> {
+        let &number = self.by_stream.get(&stream)?;
         (self.groups[usize::from(number)].unclaimed >= pages).then_some(number)
     }
 
-    /// No more claims of a class for its group; the group, if nothing keeps it open then.
-    pub(crate) fn seal(&mut self, class: u16) -> Option<u16> {
-        let number = self.by_class.remove(&class)?;
+    /// No more claims of a stream for its group; the group, if nothing keeps it open then.
+    pub(crate) fn seal(&mut self, stream: u16) -> Option<u16> {
+        let number = self.by_stream.remove(&stream)?;
         let group = &mut self.groups[usize::from(number)];
-        group.class = None;
+        group.stream = None;
         (group.claims == 0).then_some(number)
     }
 
@@ -210,7 +210,7 @@ impl Dedicated {
     pub(crate) fn claim(&mut self, claim: Claim, guessed: bool) -> u32 {
         let group = &mut self.groups[usize::from(claim.group)];
         group.claims += 1;
-        group.guessed = guessed && group.class.is_none();
+        group.guessed = guessed && group.stream.is_none();
         group.unclaimed = group.unclaimed.saturating_sub(claim.left);
         self.claims.enter(claim)
     }
@@ -222,7 +222,7 @@ impl Dedicated {
         self.exhausted.retain(|&other| other != slot);
         let group = &mut self.groups[usize::from(number)];
         group.claims -= 1;
-        (group.claims == 0 && group.class.is_none()).then_some(number)
+        (group.claims == 0 && group.stream.is_none()).then_some(number)
     }
 
     /// Open blocks with room of groups that are being written. A claim that has taken as many pages as its
@@ -413,6 +413,12 @@ impl Dedicated {
             group.blocks.is_empty() && group.claims == 0
         };
         self.free = (0..self.groups.len() as u16).rev().filter(unused).collect();
+    }
+
+    /// Nobody promised that the pages of a claim die together; a group with others of its own may be promised.
+    pub(crate) fn note_guess(&mut self, slot: u32) {
+        let group = &mut self.groups[usize::from(self.claims.get(slot).group)];
+        group.guessed = group.claims == 1;
     }
 
     /// A claim goes on with `left` pages in the blocks of its group that are not full and in those of

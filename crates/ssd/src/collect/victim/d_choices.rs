@@ -3,7 +3,13 @@
 use nandle_nand::Block;
 use nandle_random::Stream;
 
+use crate::catalog::Settings;
 use crate::space::Candidates;
+
+/// What it takes in brackets: how many blocks it draws.
+pub(super) fn settings() -> Settings {
+    Settings { positional: vec!["gc.d"], keyed: vec![] }
+}
 
 /// The best of `d` random draws; if all of them are fully valid, the greedy choice, so that a
 /// full plane never stops for want of luck.

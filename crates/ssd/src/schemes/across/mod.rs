@@ -35,7 +35,9 @@ use nandle_nand::{OpId, Ppn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, Interests, Name, Plan, Published, Reach, Rest, Scheme, Seam, refuse_second_table};
+use super::{
+    Counter, Facts, Interests, Name, Plan, Published, Reach, Rest, Scheme, Seam, refuse_second_table,
+};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, Write};
 use crate::map::{Fragment, TableShape};
@@ -190,18 +192,6 @@ impl Scheme for Across {
     fn check(&self, flash: &Flash) {
         areas::check(flash);
     }
-    fn visit(&self, flash: &Flash, to: &mut dyn FnMut(&'static str, u64)) {
-        let s = &self.stats;
-        to("across.direct_writes", s.direct_writes);
-        to("across.profitable_merges", s.profitable_merges);
-        to("across.unprofitable_merges", s.unprofitable_merges);
-        to("across.rollbacks", s.rollbacks);
-        to("across.shrinks", s.shrinks);
-        to("across.refused", s.refused);
-        to("across.areas_live", flash.map().annex().map_or(0, |annex| u64::from(annex.live())));
-        to("across.direct_reads", s.direct_reads);
-        to("across.merged_reads", s.merged_reads);
-    }
     fn reset_counters(&mut self) {
         self.stats = AcrossStats::default();
     }
@@ -222,16 +212,38 @@ impl Published for Across {
         line: "Writes over a page border get a page of their own (Across-FTL).",
     }];
     const OWNER: u8 = OWNER;
-    const COUNTERS: &'static [(&'static str, &'static str)] = &[
-        ("across.direct_writes", "across-page writes that made a new area"),
-        ("across.profitable_merges", "across-page writes merged into an area"),
-        ("across.unprofitable_merges", "other writes merged into an area"),
-        ("across.rollbacks", "areas dissolved by a write that did not fit"),
-        ("across.shrinks", "areas that gave up overwritten sectors instead (`shrink`)"),
-        ("across.refused", "across-page writes placed normally: no page to spare for an area"),
-        ("across.areas_live", "areas at the end"),
-        ("across.direct_reads", "reads answered from an area alone"),
-        ("across.merged_reads", "reads that needed an area and other pages"),
+    const COUNTERS: &'static [Counter<Self>] = &[
+        Counter::new("across.direct_writes", "across-page writes that made a new area", |own, _| {
+            own.stats.direct_writes
+        }),
+        Counter::new("across.profitable_merges", "across-page writes merged into an area", |own, _| {
+            own.stats.profitable_merges
+        }),
+        Counter::new("across.unprofitable_merges", "other writes merged into an area", |own, _| {
+            own.stats.unprofitable_merges
+        }),
+        Counter::new("across.rollbacks", "areas dissolved by a write that did not fit", |own, _| {
+            own.stats.rollbacks
+        }),
+        Counter::new(
+            "across.shrinks",
+            "areas that gave up overwritten sectors instead (`shrink`)",
+            |own, _| own.stats.shrinks,
+        ),
+        Counter::new(
+            "across.refused",
+            "across-page writes placed normally: no page to spare for an area",
+            |own, _| own.stats.refused,
+        ),
+        Counter::new("across.areas_live", "areas at the end", |_, flash| {
+            flash.map().annex().map_or(0, |annex| u64::from(annex.live()))
+        }),
+        Counter::new("across.direct_reads", "reads answered from an area alone", |own, _| {
+            own.stats.direct_reads
+        }),
+        Counter::new("across.merged_reads", "reads that needed an area and other pages", |own, _| {
+            own.stats.merged_reads
+        }),
     ];
     type Config<'a> = &'a AcrossConfig;
 

@@ -100,6 +100,8 @@ impl Published for Fdp {
         line: "NVMe Flexible Data Placement: `streams.count` reclaim-unit handles.",
     }];
     type Config<'a> = &'a StreamsConfig;
+    const POSITIONAL: &'static [&'static str] = &["streams.count", "streams.isolation"];
+    const KEYED: &'static [&'static str] = &["streams.reclaim_unit_bytes"];
 
     fn plan(config: &StreamsConfig, _: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
         plan.space.streams = config.count as u16;

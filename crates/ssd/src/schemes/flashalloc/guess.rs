@@ -55,13 +55,13 @@ impl Runs {
 
 impl FlashAlloc {
     /// A host write is about to be carried out: it may make an object.
-    pub(super) fn guess(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, class: u16) {
+    pub(super) fn guess(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, stream: u16) {
         let logical = u64::from(flash.logical_pages()) * u64::from(flash.sectors_per_page());
         let Some((lsn, n)) = self.runs.watch(lsn, sectors, logical) else { return };
         let claimed = |d: &crate::space::Dedicated| !d.claims().overlapping(lsn, lsn + n).is_empty();
         if !flash.space().dedicated().is_some_and(claimed) {
             // Without a clean block the write is a normal one.
-            let _ = self.make(flash, &[(lsn, n)], class, true);
+            let _ = self.make(flash, &[(lsn, n)], stream, true);
         }
     }
 }

@@ -102,6 +102,10 @@ impl Instances {
         }
         None
     }
+    /// Power-on: those made by the drive in the order of their names.
+    pub fn sort_auto(&mut self) {
+        self.auto.make_contiguous().sort_unstable_by_key(|&(_, born)| born);
+    }
     /// An instance gets another name.
     pub fn rename(&mut self, slot: u32, born: u64) {
         let old = std::mem::replace(&mut self.table[slot as usize].born, born);
@@ -156,7 +160,7 @@ impl FlashAlloc {
         &mut self,
         flash: &mut Flash,
         ranges: &[(u64, u64)],
-        class: u16,
+        stream: u16,
         auto: bool,
     ) -> Result<(), Refusal> {
         let spp = u64::from(flash.sectors_per_page());
@@ -174,11 +178,11 @@ impl FlashAlloc {
         let mut group = None;
         if tiny {
             let Some(dedicated) = flash.space_mut().dedicated_mut() else { return Err(Refusal::NoSpace) };
-            group = dedicated.open_for(class, pages);
+            group = dedicated.open_for(stream, pages);
             match group {
                 Some(_) => blocks = 0,
                 None => {
-                    if let Some(closed) = dedicated.seal(class) {
+                    if let Some(closed) = dedicated.seal(stream) {
                         close_group(flash, closed);
                     }
                 }
@@ -207,7 +211,7 @@ impl FlashAlloc {
         let group = match group {
             Some(group) => group,
             None => {
-                let new = NewGroup { blocks: taken, owed, class: tiny.then_some(class) };
+                let new = NewGroup { blocks: taken, owed, stream: tiny.then_some(stream) };
                 space.create_group(new).ok_or(Refusal::NoSpace)?
             }
         };
@@ -219,7 +223,7 @@ impl FlashAlloc {
         self.instances.set(slot, Instance { born, cost, auto });
         self.instances.count(slot);
         let records: Vec<Record> =
-            range_records(born, dedicated.claims().get(slot)).map(Record::Scheme).collect();
+            range_records(born, dedicated.claims().get(slot), auto).map(Record::Scheme).collect();
         records.into_iter().for_each(|record| flash.record(record));
         if let Some(surplus) = self.instances.surplus_auto(self.config.auto_live) {
             self.end(flash, surplus, true);
@@ -275,6 +279,7 @@ impl FlashAlloc {
                 over.push(slot);
             }
         }
+        self.instances.sort_auto();
         self.follow_ranges(flash);
         for slot in over {
             self.end(flash, slot, true);
@@ -312,10 +317,13 @@ impl FlashAlloc {
         let on_demand = self.config.on_demand;
         let clean = if on_demand { vec![] } else { space.take_clean_blocks(count, media) };
         let owed = if on_demand { count } else { 0 };
-        space.resume_claim(slot, left, NewGroup { blocks: clean, owed, class: None }, media);
-        let born = self.instances.born(slot);
-        self.instances.set(slot, Instance { born, cost, auto: false });
+        space.resume_claim(slot, left, NewGroup { blocks: clean, owed, stream: None }, media);
+        let (born, auto) = (self.instances.born(slot), self.instances.is_guessed(slot));
+        self.instances.set(slot, Instance { born, cost, auto });
         self.instances.count(slot);
+        if auto && let Some(dedicated) = flash.space_mut().dedicated_mut() {
+            dedicated.note_guess(slot);
+        }
         left
     }
 

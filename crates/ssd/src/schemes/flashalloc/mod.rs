@@ -37,8 +37,8 @@
 //! of blocks that are clean already, and the oldest ends when there are more than `auto_live`. An aligned
 //! range that starts with a write of one page at most, which may be a random one, is an object from the next
 //! write on, if that goes on where the first ended. Nobody promised that the pages of such an object die
-//! together: when it has ended, collection takes its blocks for normal ones (until a power-on, which
-//! does not tell them from the others).
+//! together: when it has ended, collection takes its blocks for normal ones (those of objects that ended before a
+//! power cut aside, which nothing tells from the others).
 
 use nandle_nand::Geometry;
 
@@ -119,8 +119,8 @@ impl Objects for FlashAlloc {
     fn prepare(&mut self, flash: &mut Flash, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
         self.clear_the_way(flash, ranges)
     }
-    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], class: u16) -> Result<(), Refusal> {
-        self.make(flash, ranges, class, false)
+    fn name(&mut self, flash: &mut Flash, ranges: &[(u64, u64)], stream: u16) -> Result<(), Refusal> {
+        self.make(flash, ranges, stream, false)
     }
     fn complete(&mut self, flash: &mut Flash, lsn: u64, sectors: u64) {
         let Some(dedicated) = flash.space().dedicated() else { return };
@@ -128,8 +128,8 @@ impl Objects for FlashAlloc {
             self.end(flash, slot, true);
         }
     }
-    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, class: u16) {
-        self.guess(flash, lsn, sectors, class);
+    fn notice_write(&mut self, flash: &mut Flash, lsn: u64, sectors: u64, stream: u16) {
+        self.guess(flash, lsn, sectors, stream);
     }
     fn settle(&mut self, flash: &mut Flash) {
         let Some(dedicated) = flash.space_mut().dedicated_mut() else { return };
@@ -177,6 +177,15 @@ impl Published for FlashAlloc {
     }];
     const RECORD_KINDS: &'static [u8] = records::KINDS;
     type Config<'a> = &'a StreamsConfig;
+    const KEYED: &'static [&'static str] = &[
+        "streams.max_ranges",
+        "streams.on_demand",
+        "streams.share_tiny",
+        "streams.auto_align",
+        "streams.auto_run",
+        "streams.auto_live",
+        "streams.collect_ended",
+    ];
 
     fn plan(config: &StreamsConfig, _: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
         let unannounced = config.auto_align > 0 || config.auto_run > 0;

@@ -16,15 +16,16 @@ const RENEWED: u8 = 3;
 /// All kinds, in the metadata log for good.
 pub(super) const KINDS: &[u8] = &[RANGE, END, RENEWED];
 
-// A range: blocks 24 | lsn 40, group 16 | sectors 40.
+// A range: blocks 24 | lsn 40, guessed 1 | group 16 | sectors 40.
 const WIDE: u32 = 40;
 const LOW: u64 = (1 << WIDE) - 1;
+const GUESSED: u32 = WIDE + 16;
 
-/// The records that make an instance of this name known.
-pub(super) fn range_records(born: u64, claim: &Claim) -> impl Iterator<Item = SchemeRecord> + '_ {
+/// The records that make an instance of this name known; `auto`: the drive made it by itself.
+pub(super) fn range_records(born: u64, claim: &Claim, auto: bool) -> impl Iterator<Item = SchemeRecord> + '_ {
     claim.ranges.iter().map(move |&(lsn, end)| {
         let first = lsn | u64::from(claim.blocks) << WIDE;
-        let second = (end - lsn) | u64::from(claim.group) << WIDE;
+        let second = (end - lsn) | u64::from(claim.group) << WIDE | u64::from(auto) << GUESSED;
         SchemeRecord { kind: RANGE, seq: born, words: [first, second] }
     })
 }
@@ -50,7 +51,8 @@ impl FlashAlloc {
             let born = flash.media_mut().array_mut().take_seq();
             self.instances.rename(slot, born);
             if let Some(dedicated) = flash.space().dedicated() {
-                out.extend(range_records(born, dedicated.claims().get(slot)));
+                let auto = self.instances.is_guessed(slot);
+                out.extend(range_records(born, dedicated.claims().get(slot), auto));
             }
         }
         out
@@ -90,7 +92,7 @@ impl FlashAlloc {
                     left: 0,
                     blocks: (a >> WIDE) as u32,
                 };
-                self.learn_range(flash, seq, claim);
+                self.learn_range(flash, seq, claim, b >> GUESSED & 1 == 1);
             }
             END => {
                 if let Some(slot) = self.instances.named(a) {
@@ -101,7 +103,7 @@ impl FlashAlloc {
         }
     }
 
-    fn learn_range(&mut self, flash: &mut Flash, born: u64, claim: Claim) {
+    fn learn_range(&mut self, flash: &mut Flash, born: u64, claim: Claim, auto: bool) {
         let range = claim.ranges[0];
         let Some(dedicated) = flash.space_mut().dedicated_mut() else { return };
         // The newest record of a range is the true one.
@@ -115,7 +117,7 @@ impl FlashAlloc {
             Some(slot) => dedicated.claims_mut().extend(slot, range),
             None => {
                 let slot = dedicated.claims_mut().enter(claim);
-                self.instances.set(slot, Instance { born, cost: 0, auto: false });
+                self.instances.set(slot, Instance { born, cost: 0, auto });
             }
         }
     }

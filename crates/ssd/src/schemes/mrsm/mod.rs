@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{Facts, Interests, Name, Plan, Published, Rest, Scheme, Seam, refuse_second_table};
+use super::{Counter, Facts, Interests, Name, Plan, Published, Rest, Scheme, Seam, refuse_second_table};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Page, Part, Reads, Write, compact};
 use crate::map::{Fragment, TableShape, run_mask, runs};
@@ -310,19 +310,6 @@ impl Scheme for Mrsm {
             assert!(whole, "page {lpn} is scattered in a region by page");
         }
     }
-    fn visit(&self, flash: &Flash, to: &mut dyn FnMut(&'static str, u64)) {
-        let s = &self.stats;
-        let (split, all) = flash.map().regions().map_or((0, 0), |r| (r.count_split() as u64, r.len() as u64));
-        to("mrsm.split_regions", s.split_regions);
-        to("mrsm.joined_regions", s.joined_regions);
-        to("mrsm.regions_split", split);
-        to("mrsm.regions", all);
-        to("mrsm.sub_page_writes", s.sub_page_writes);
-        to("mrsm.sub_page_updates", s.sub_page_updates);
-        to("mrsm.packed_pages", s.packed_pages);
-        to("mrsm.refused", s.refused);
-        to("mrsm.gc_packed", s.gc_packed);
-    }
     fn reset_counters(&mut self) {
         self.stats = MrsmStats::default();
     }
@@ -340,16 +327,40 @@ impl Published for Mrsm {
         name: NAME,
         line: "Regions mapped by page or by sub-page, sub-pages packed together (MRSM).",
     }];
-    const COUNTERS: &'static [(&'static str, &'static str)] = &[
-        ("mrsm.split_regions", "regions that went from pages to sub-pages"),
-        ("mrsm.joined_regions", "regions that went back from sub-pages to pages"),
-        ("mrsm.regions_split", "regions mapped by sub-page at the end"),
-        ("mrsm.regions", "regions that the logical pages are divided into"),
-        ("mrsm.sub_page_writes", "sub-pages written by themselves"),
-        ("mrsm.sub_page_updates", "sub-pages written by themselves whose other sectors were read first"),
-        ("mrsm.packed_pages", "physical pages that sub-pages were packed into"),
-        ("mrsm.refused", "writes that brought their page together: no page to spare"),
-        ("mrsm.gc_packed", "pages that garbage collection packed into another one's copy"),
+    const COUNTERS: &'static [Counter<Self>] = &[
+        Counter::new("mrsm.split_regions", "regions that went from pages to sub-pages", |own, _| {
+            own.stats.split_regions
+        }),
+        Counter::new("mrsm.joined_regions", "regions that went back from sub-pages to pages", |own, _| {
+            own.stats.joined_regions
+        }),
+        Counter::new("mrsm.regions_split", "regions mapped by sub-page at the end", |_, flash| {
+            flash.map().regions().map_or(0, |all| all.count_split() as u64)
+        }),
+        Counter::new("mrsm.regions", "regions that the logical pages are divided into", |_, flash| {
+            flash.map().regions().map_or(0, |all| all.len() as u64)
+        }),
+        Counter::new("mrsm.sub_page_writes", "sub-pages written by themselves", |own, _| {
+            own.stats.sub_page_writes
+        }),
+        Counter::new(
+            "mrsm.sub_page_updates",
+            "sub-pages written by themselves whose other sectors were read first",
+            |own, _| own.stats.sub_page_updates,
+        ),
+        Counter::new("mrsm.packed_pages", "physical pages that sub-pages were packed into", |own, _| {
+            own.stats.packed_pages
+        }),
+        Counter::new(
+            "mrsm.refused",
+            "writes that brought their page together: no page to spare",
+            |own, _| own.stats.refused,
+        ),
+        Counter::new(
+            "mrsm.gc_packed",
+            "pages that garbage collection packed into another one's copy",
+            |own, _| own.stats.gc_packed,
+        ),
     ];
     type Config<'a> = &'a MrsmConfig;
 

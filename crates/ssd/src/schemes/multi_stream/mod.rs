@@ -29,6 +29,7 @@ impl Published for MultiStream {
         line: "The host's stream id modulo `streams.count`; garbage collection mixes the streams.",
     }];
     type Config<'a> = &'a StreamsConfig;
+    const POSITIONAL: &'static [&'static str] = &["streams.count"];
 
     fn plan(config: &StreamsConfig, _: &Facts<'_>, plan: &mut Plan) -> Result<(), ConfigError> {
         plan.space.streams = config.count as u16;

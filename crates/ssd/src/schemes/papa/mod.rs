@@ -29,9 +29,8 @@
 //!   b/2 as a backup, but never the slowest. MLC: LSB, no backup. QLC: LSB then CSB, backup MSB; full
 //!   pages MSB then TSB.
 
-use super::{Facts, Name, Plan, Published, Scheme, Seam, check_page_types};
+use super::{Counter, Facts, Name, Plan, Published, Scheme, Seam, check_page_types};
 use crate::error::ConfigError;
-use crate::flash::Flash;
 use crate::space::{Note, PageClass, PageTypes, Step, Steps};
 
 /// Partial host writes that took a CSB page (QLC: MSB) because no LSB page was left.
@@ -74,12 +73,6 @@ fn steps(types: usize, class: PageClass, survivors: bool) -> Steps {
 }
 
 impl Scheme for Papa {
-    fn visit(&self, flash: &Flash, to: &mut dyn FnMut(&'static str, u64)) {
-        to("allocation.backup_csb", flash.space().noted(BACKUP_CSB));
-        to("allocation.backup_msb", flash.space().noted(BACKUP_MSB));
-        to("allocation.full_on_fast", flash.space().noted(FULL_ON_FAST));
-        to("allocation.slow_survivors", flash.space().noted(SLOW_SURVIVORS));
-    }
     fn boxed(&self) -> Box<dyn Scheme> {
         Box::new(self.clone())
     }
@@ -94,14 +87,27 @@ impl Published for Papa {
         name: NAME,
         line: "LSB pages for partial writes, CSB and MSB pages for full ones (PAPA).",
     }];
-    const COUNTERS: &'static [(&'static str, &'static str)] = &[
-        (
+    const COUNTERS: &'static [Counter<Self>] = &[
+        Counter::new(
             "allocation.backup_csb",
             "partial host writes that took a CSB page (QLC: MSB) for want of LSB pages",
+            |_, flash| flash.space().noted(BACKUP_CSB),
         ),
-        ("allocation.backup_msb", "full writes that took an MSB page (QLC: TSB) for want of CSB pages"),
-        ("allocation.full_on_fast", "full writes that took an LSB page because no block had anything else"),
-        ("allocation.slow_survivors", "partial survivors of collection that took a page of the slowest type"),
+        Counter::new(
+            "allocation.backup_msb",
+            "full writes that took an MSB page (QLC: TSB) for want of CSB pages",
+            |_, flash| flash.space().noted(BACKUP_MSB),
+        ),
+        Counter::new(
+            "allocation.full_on_fast",
+            "full writes that took an LSB page because no block had anything else",
+            |_, flash| flash.space().noted(FULL_ON_FAST),
+        ),
+        Counter::new(
+            "allocation.slow_survivors",
+            "partial survivors of collection that took a page of the slowest type",
+            |_, flash| flash.space().noted(SLOW_SURVIVORS),
+        ),
     ];
     type Config<'a> = ();
 

@@ -110,8 +110,8 @@ impl Waflash {
 
     /// Whether `plane` holds more surplus pages than it may.
     fn is_crowded(&self, flash: &Flash, plane: u32) -> bool {
-        let extra = flash.blocks().surplus(plane);
-        extra > 0 && extra + flash.space().apart(plane) > self.budget(flash, plane)
+        let surplus = flash.blocks().surplus(plane);
+        surplus > 0 && surplus + flash.space().apart(plane) > self.budget(flash, plane)
     }
 
     fn make_room(&mut self, flash: &mut Flash, plane: u32) {

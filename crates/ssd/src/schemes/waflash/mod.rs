@@ -4,7 +4,7 @@
 
 use nandle_nand::{Ppn, Time};
 
-use super::{Facts, Interests, Name, Pages, Plan, Published, Rest, Scheme, Seam, Surroundings};
+use super::{Counter, Facts, Interests, Name, Pages, Plan, Published, Rest, Scheme, Seam, Surroundings};
 use crate::buffer::{Buffer, Entry, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, Write};
@@ -149,17 +149,6 @@ impl Scheme for Waflash {
     fn footprint(&self, flash: &Flash) -> u64 {
         self.table_bytes(flash)
     }
-    fn visit(&self, flash: &Flash, to: &mut dyn FnMut(&'static str, u64)) {
-        let s = &self.stats;
-        to("multi_version.versions_written", s.versions_written);
-        to("multi_version.merges_gc", s.merges_gc);
-        to("multi_version.merges_idle", s.merges_idle);
-        to("multi_version.merges_pressure", s.merges_pressure);
-        to("multi_version.refused", s.refused);
-        to("multi_version.compacted_pages", s.compacted_pages);
-        to("multi_version.compacted_extents", s.compacted_extents);
-        to("multi_version.max_extra_pages", u64::from(flash.blocks().surplus_peak()));
-    }
     fn reset_counters(&mut self) {
         self.stats = MultiVersionStats::default();
     }
@@ -181,15 +170,45 @@ impl Published for Waflash {
             line: "Small partial pages that leave the buffer together share a physical page (WAFLASH).",
         },
     ];
-    const COUNTERS: &'static [(&'static str, &'static str)] = &[
-        ("multi_version.versions_written", "partial pages programmed beside their older data"),
-        ("multi_version.merges_gc", "logical pages brought together by garbage collection"),
-        ("multi_version.merges_idle", "logical pages brought together in idle time"),
-        ("multi_version.merges_pressure", "logical pages brought together because surplus pages ran short"),
-        ("multi_version.refused", "partial updates read, modified and written for want of surplus pages"),
-        ("multi_version.compacted_pages", "physical pages filled with small partial pages"),
-        ("multi_version.compacted_extents", "runs of sectors in pages that small partial pages fill"),
-        ("multi_version.max_extra_pages", "most physical pages at a time beyond one per logical page"),
+    const COUNTERS: &'static [Counter<Self>] = &[
+        Counter::new(
+            "multi_version.versions_written",
+            "partial pages programmed beside their older data",
+            |own, _| own.stats.versions_written,
+        ),
+        Counter::new(
+            "multi_version.merges_gc",
+            "logical pages brought together by garbage collection",
+            |own, _| own.stats.merges_gc,
+        ),
+        Counter::new("multi_version.merges_idle", "logical pages brought together in idle time", |own, _| {
+            own.stats.merges_idle
+        }),
+        Counter::new(
+            "multi_version.merges_pressure",
+            "logical pages brought together because surplus pages ran short",
+            |own, _| own.stats.merges_pressure,
+        ),
+        Counter::new(
+            "multi_version.refused",
+            "partial updates read, modified and written for want of surplus pages",
+            |own, _| own.stats.refused,
+        ),
+        Counter::new(
+            "multi_version.compacted_pages",
+            "physical pages filled with small partial pages",
+            |own, _| own.stats.compacted_pages,
+        ),
+        Counter::new(
+            "multi_version.compacted_extents",
+            "runs of sectors in pages that small partial pages fill",
+            |own, _| own.stats.compacted_extents,
+        ),
+        Counter::new(
+            "multi_version.max_extra_pages",
+            "most physical pages at a time beyond one per logical page",
+            |_, flash| u64::from(flash.blocks().surplus_peak()),
+        ),
     ];
     type Config<'a> = (&'a MultiVersionConfig, &'a CompactedConfig);
 

@@ -69,7 +69,7 @@ pub(super) struct RocksDb {
     cursor: [u64; LEVELS],
     /// What each thread is at, and how many jobs had ended when it last found nothing.
     jobs: [(Option<Job>, u64); THREADS.len()],
-    /// Jobs that have begun or ended.
+    /// Jobs that have started or ended.
     changes: u64,
     manifest: Option<File>,
     parent: (u64, u64),
@@ -154,7 +154,7 @@ impl RocksDb {
     /// A job for an idle thread, if there is one; else when to look again.
     fn find_job(&mut self, thread: usize, now_ns: u64) -> Result<(), Turn> {
         if thread > 0 {
-            // Nothing that was not there before: not until a job has begun or ended.
+            // Nothing that was not there before: not until a job has started or ended.
             if self.jobs[thread].1 == self.changes || !self.compact(thread) {
                 self.jobs[thread].1 = self.changes;
                 return Err(Turn::Wait);
