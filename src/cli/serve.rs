@@ -19,6 +19,9 @@ use crate::table;
 /// Schemes that are simulated beside the served one.
 const MOST_SHADOWS: usize = 8;
 
+/// Places of damage that are told of.
+const MOST_DAMAGE: usize = 50;
+
 impl From<nandle_serve::Error> for Failure {
     fn from(e: nandle_serve::Error) -> Self {
         if e.is_input() { Self::Input(e.to_string()) } else { Self::Ran(e.to_string()) }
@@ -43,6 +46,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let (drive, opened) = device(&args)?;
     let state = match &opened {
         Some(image::Opened { array: None, .. }) => "new",
+        Some(image::Opened { damage, .. }) if !damage.is_empty() => "as it was left, damaged",
         _ => "as it was left",
     };
     let shadows = shadows(&args, &drive)?;
@@ -217,7 +221,17 @@ fn device(args: &args::Serve) -> Result<(Drive, Option<image::Opened>), Failure>
         }
         _ => args.device.load()?,
     };
-    let opened = image::open(path, &drive)?;
+    let durability = match args.durability {
+        args::Durability::Process => image::Durability::Process,
+        args::Durability::Host => image::Durability::Host,
+    };
+    let opened = image::open(path, &drive, image::How { durability, damaged_ok: args.damaged_ok })?;
+    for damage in opened.damage.iter().take(MOST_DAMAGE) {
+        eprintln!("nandle: {}: {}", path.display(), damage.what);
+    }
+    if opened.damage.len() > MOST_DAMAGE {
+        eprintln!("nandle: {}: and {} more", path.display(), opened.damage.len() - MOST_DAMAGE);
+    }
     Ok((drive, Some(opened)))
 }
 
