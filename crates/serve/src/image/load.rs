@@ -16,6 +16,8 @@
 //! After a server that outlives its host ([`Durability::Host`]) the copies are those of what was on the disk when they
 //! were written. Behind the last copy of a block pages may be missing, or torn, in any order.
 
+use std::ops::Range;
+
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Extents, Oob, PageUse, Ppn};
 use serde::Serialize;
@@ -164,7 +166,7 @@ impl Loading<'_> {
             });
             return Ok(());
         };
-        self.lenient = last.durability == Durability::Host;
+        self.lenient = last.open && last.durability == Durability::Host;
         if last.may_lack_writes(&Session::new(Durability::Process)) {
             self.damaged(Outcome::Whole, || {
                 "the machine went down, or the file was taken to another one, while it was served with --durability \
@@ -303,10 +305,13 @@ impl Loading<'_> {
                 }
                 (_, Found::Sound(copy)) => found.push(self.from_copy(ppn, copy, &slot)),
                 (Found::Sound(page), Found::Damaged) => {
-                    self.damaged(Outcome::Whole, || {
-                        let (name, at) = (image.layout.page_name(ppn), image.layout.copy(ppn));
-                        format!("{name}: the copy of its head is damaged (byte {at}): nothing is missing")
-                    });
+                    // One that had not reached the disk may be torn.
+                    if !self.lenient {
+                        self.damaged(Outcome::Whole, || {
+                            let (name, at) = (image.layout.page_name(ppn), image.layout.copy(ppn));
+                            format!("{name}: the copy of its head is damaged (byte {at}): nothing is missing")
+                        });
+                    }
                     self.out.repairs.push(Repair::Copy(ppn));
                     found.push(Laid::of(ppn, page));
                 }
@@ -319,7 +324,9 @@ impl Loading<'_> {
                 }
             }
         }
-        found.sort_by_key(|laid| (laid.record.seq, laid.ppn.0));
+        let cell = self.out.array.cell();
+        let turn = |ppn: Ppn| (0..g.pages_per_block).position(|n| cell.strict_page(n) == g.page_of(ppn));
+        found.sort_by_cached_key(|laid| (laid.record.seq, turn(laid.ppn)));
         self.lay(block, found, record.since);
         self.take_torn(block, bad, record.since);
         Ok(())
@@ -402,7 +409,7 @@ impl Loading<'_> {
             let oob = Oob { kind: record.kind, owner: record.owner, stream: record.stream, extents };
             let oob = (record.kind != PageUse::Torn).then_some(&oob);
             if self.lenient {
-                self.fill_gaps(block, ppn, before, &here);
+                self.fill_gaps(block, ppn, before..record.seq, &here);
             }
             if let Err(e) = self.out.array.restore_page(ppn, (record.seq, record.version), oob) {
                 self.damaged(Outcome::Unknown, || {
@@ -427,9 +434,9 @@ impl Loading<'_> {
     }
 
     /// Pages that had to be programmed before `ppn` and are not there never reached the disk: they are torn.
-    fn fill_gaps(&mut self, block: Block, ppn: Ppn, seq: u64, here: &[Ppn]) {
+    fn fill_gaps(&mut self, block: Block, ppn: Ppn, between: Range<u64>, here: &[Ppn]) {
         let g = self.image.layout.geometry();
-        loop {
+        for n in 1.. {
             let (array, done) = (&self.out.array, self.out.array.programmed(block));
             if array.cell().may_program(&done, g.page_of(ppn)) {
                 return;
@@ -438,7 +445,7 @@ impl Loading<'_> {
             let missing =
                 strict.filter(|&page| array.cell().may_program(&done, page)).map(|page| g.ppn(block, page));
             let Some(gap) = missing.into_iter().find(|gap| !here.contains(gap)) else { return };
-            if !self.tear(gap, seq) {
+            if !self.tear(gap, (between.start + n).min(between.end)) {
                 return;
             }
         }
@@ -458,17 +465,16 @@ impl Loading<'_> {
     fn take_torn(&mut self, block: Block, bad: Vec<(Ppn, damage::Slot)>, since: u64) {
         let g = self.image.layout.geometry();
         let array = &self.out.array;
-        let newest = (0..g.pages_per_block)
-            .map(|page| g.ppn(block, page))
-            .filter(|&ppn| array.page_use(ppn) != PageUse::Erased)
-            .map(|ppn| array.seq(ppn))
-            .max();
+        let pages = (0..g.pages_per_block).map(|page| g.ppn(block, page));
+        let newest =
+            pages.filter(|&ppn| array.page_use(ppn) != PageUse::Erased).map(|ppn| array.seq(ppn)).max();
+        let mut seq = newest.map_or(since, |newest| newest + 1);
         for (ppn, slot) in bad {
             if self.out.array.page_use(ppn) != PageUse::Erased {
                 continue; // it filled a gap
             }
-            let next = self.tear(ppn, newest.unwrap_or(since));
-            if next {
+            if self.tear(ppn, seq) {
+                seq += 1;
                 self.torn.push((ppn, slot));
                 continue;
             }

@@ -46,7 +46,8 @@ pub struct State {
     pub plan: Option<(u64, Wrong, u64)>,
     /// It went wrong: what, where.
     pub hit: Option<(Wrong, u64)>,
-    dead: Option<ErrorKind>,
+    /// From now on it refuses everything.
+    pub dead: Option<ErrorKind>,
 }
 
 impl State {
