@@ -17,6 +17,7 @@ use nandle_io::{Command, Completion, Op, Status};
 use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
+use nandle_lab::memory;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_trace::{Format, Request, Writer};
@@ -219,6 +220,10 @@ impl Driver {
                 nandle_lab::units::bytes(MOST_FILLED)
             )));
         }
+        let unit = config.geometry.sector_bytes as usize;
+        let shadows = options.shadows.iter().map(|shadow| memory::tables(shadow, 0)).sum::<u64>();
+        memory::check("the device", memory::tables(drive, unit) + shadows)
+            .map_err(|e| Error::input(e.to_string()))?;
         let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
         let mut health = Health::default();
         let (mut ssd, mut image) = match image {
@@ -234,7 +239,6 @@ impl Driver {
                 (ssd, Some(image))
             }
             other => {
-                let unit = config.geometry.sector_bytes as usize;
                 let mut ssd = Ssd::new(config, unit, options.seed).map_err(stands)?;
                 drive.complete(&mut ssd);
                 ssd.keep_changes();

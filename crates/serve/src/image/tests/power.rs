@@ -4,9 +4,10 @@
 //! sync is done, and of what came after it nothing, all, or any part: writes in any selection, whole or torn at 512
 //! bytes. From each such disk a drive is switched on and every sector compared with what was promised by then.
 
-use super::disk::{Disk, State, Step};
+use super::disk::{Disk, State, Step, Wrong};
 use super::world::World;
 use super::*;
+use crate::{Driver, Io, Options, Timing};
 
 const HOST: How = How { durability: Durability::Host, damaged_ok: false };
 
@@ -100,4 +101,82 @@ fn also_with_areas_and_translation_pages() {
 #[test]
 fn also_with_a_failing_flash() {
     cut(&["faults.program_rate=0.0005", "recovery.checkpoint_interval=64"], 4, 3000);
+}
+
+#[test]
+fn a_served_flush_is_answered_when_the_disk_has_it() {
+    let drive = drive(&["buffer.bytes=1048576"]);
+    let disk = Disk::default();
+    let opened = create(Box::new(disk.clone()), Path::new("disk"), &drive, HOST, None).expect("a new image");
+    let options = Options { timing: Timing::Off, ..Options::default() };
+    let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
+    let running = std::thread::spawn(move || driver.run());
+    // What the disk had not been told to keep when the answer came: page records, by how many.
+    let pages = Layout::new(&drive.config.geometry).slots().0..Layout::new(&drive.config.geometry).end(2);
+    let ask = |io: Io| {
+        let (to, answer) = std::sync::mpsc::channel();
+        let (disk, pages) = (disk.clone(), pages.clone());
+        disk.state().log = Some(vec![]);
+        device.submit(io, move |outcome| {
+            let steps = disk.state().log.take().expect("it is kept");
+            let page = |step: &Step| matches!(step, Step::Write(at, _) if pages.contains(at));
+            let synced = steps.iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |n| n + 1);
+            let _ = to.send((outcome, steps.iter().any(page), steps[synced..].iter().any(page)));
+        });
+        answer.recv().expect("an answer")
+    };
+    for round in 0..20_u8 {
+        assert_eq!(
+            ask(Io::write(0, vec![round; 8192])),
+            (Ok(vec![]), false, false),
+            "it waits in the buffer"
+        );
+        assert_eq!(ask(Io::flush()), (Ok(vec![]), true, false), "a flush");
+        assert_eq!(
+            ask(Io::write(65_536, vec![round; 4096]).fua(true)),
+            (Ok(vec![]), true, false),
+            "a FUA write"
+        );
+    }
+    device.stop();
+    running.join().expect("no panic").expect("it ends well");
+}
+
+#[test]
+fn a_write_that_the_disk_refuses_is_an_error_and_the_end() {
+    for wrong in [Wrong::Error, Wrong::Full] {
+        let drive = drive(&["buffer.bytes=0"]);
+        let disk = Disk::default();
+        let how = How::default();
+        let opened =
+            create(Box::new(disk.clone()), Path::new("disk"), &drive, how, None).expect("a new image");
+        let options = Options { timing: Timing::Off, ..Options::default() };
+        let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
+        let running = std::thread::spawn(move || driver.run());
+        disk.state().plan = Some((3, wrong, 1));
+        let (to, answers) = std::sync::mpsc::channel();
+        for n in 0..40 {
+            let to = to.clone();
+            device.submit(Io::write(n * 16_384, vec![1; 16_384]), move |outcome| {
+                let _ = to.send(outcome);
+            });
+        }
+        let ended = running.join().expect("no panic");
+        assert!(matches!(ended, Err(Error::Io { .. })), "{wrong:?}");
+        let outcomes: Vec<_> = answers.iter().take(40).collect();
+        let good = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        assert!(good < 40 && outcomes[39].is_err(), "{wrong:?}: {outcomes:?}");
+        // What was answered is there.
+        disk.mended();
+        let header = read_header(&disk).expect("read").expect("a header");
+        let array = open_in(Box::new(disk.clone()), Path::new("disk"), &header, &drive, how)
+            .expect("no damage")
+            .array;
+        let ssd = Ssd::power_on(&drive.config, Silicon(*array.expect("not empty")), 1).expect("it powers on");
+        let (data, gone) = ssd.contents(0, good as u64 * 4);
+        assert!(
+            gone.is_empty() && data.iter().all(|&byte| byte == 1),
+            "{wrong:?}: {good} writes were answered"
+        );
+    }
 }
