@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
 const NANDLE: &str = env!("CARGO_BIN_EXE_nandle");
 
 fn nandle(dir: &Path, args: &[&str]) -> Output {
@@ -60,11 +62,10 @@ fn damaged_parquet_is_one_error() {
     let out = nandle(dir.path(), &["trace", "convert", "t.csv", "t.parquet"]);
     assert!(out.status.success(), "{out:?}");
     let sound = fs::read(dir.path().join("t.parquet")).expect("the trace");
-    let (mut errors, step) = (0, sound.len() / 150 + 1);
-    // With its mark at both ends it is Parquet, and not any other format.
-    for (n, at) in (4..sound.len() - 4).step_by(step).enumerate() {
+    let (mut errors, mut panics) = (0, 0);
+    let mut info = |at: usize, mask: u8| {
         let mut bytes = sound.clone();
-        bytes[at] ^= [0x01, 0x80, 0xff][n % 3];
+        bytes[at] ^= mask;
         fs::write(dir.path().join("bad.parquet"), &bytes).expect("written");
         let out = nandle(dir.path(), &["trace", "info", "bad.parquet"]);
         if out.status.code() != Some(0) {
@@ -72,8 +73,28 @@ fn damaged_parquet_is_one_error() {
             assert!(message.contains("bad.parquet"), "byte {at}: {message}");
             errors += 1;
         }
+    };
+    // With its mark at both ends it is Parquet, and not any other format.
+    let ends = 4..sound.len() - 4;
+    for (n, at) in ends.clone().step_by(sound.len() / 100).enumerate() {
+        info(at, [0x01, 0x80, 0xff][n % 3]);
     }
-    assert!(errors > 50, "{errors} errors");
+    // What the decoder, which is not ours, panics at. Its metadata are in the end.
+    for at in ends.rev().take(2000) {
+        for mask in [0x01, 0xff] {
+            let mut bytes = sound.clone();
+            bytes[at] ^= mask;
+            let decode = || {
+                let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).ok()?;
+                reader.build().ok()?.collect::<Result<Vec<_>, _>>().ok()
+            };
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)).is_err() {
+                info(at, mask);
+                panics += 1;
+            }
+        }
+    }
+    assert!(errors > 20 && panics > 0, "{errors} errors, {panics} panics of the decoder");
 }
 
 #[test]

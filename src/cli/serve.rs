@@ -6,6 +6,7 @@ use std::path::Path;
 use nandle_host::drive::Refusal;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
+use nandle_lab::memory;
 use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
 use nandle_serve::live::{self, Monitor};
@@ -62,6 +63,15 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         shadows,
     };
     let (driver, device) = Driver::start(&drive, opened, &options)?;
+    let most = drive.config.geometry.raw_bytes();
+    if let Some((there, whose)) = memory::available()
+        && most > there
+    {
+        let (most, there) = (bytes(most), bytes(there));
+        eprintln!(
+            "nandle: note: contents are kept in memory, {most} once all of it is written; {there} are to be had ({whose})"
+        );
+    }
     let name = &drive.config.name;
     let scheme = drive.scheme();
     let size = bytes(drive.layout.logical_bytes);

@@ -29,6 +29,7 @@ use crate::live::shadow::{self, Shadow};
 use crate::live::snapshot::{Snapshot, Window};
 use crate::outbox;
 use crate::plan::{self, Step, Then};
+use crate::report::Health;
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
 /// Requests taken from the queue while the drive is full; further ones stay in the queue.
@@ -102,17 +103,6 @@ pub struct Ended {
     pub ssd: Option<Ssd>,
     /// The shadows, each with all that it was sent done.
     pub shadows: Vec<Shadow>,
-}
-
-/// What is wrong with the image that is served from.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Health {
-    /// Places that were found damaged when it was opened.
-    pub damaged: u64,
-    /// Sectors that could not be read any more then.
-    pub unreadable_sectors: u64,
-    /// It is not where it should be any more.
-    pub gone: Option<String>,
 }
 
 /// A request under way.

@@ -5,7 +5,7 @@ use nandle_lab::measure::{KINDS, Meter};
 use nandle_ssd::nand::{Counters, Time};
 use nandle_ssd::{Op, Ssd, Stats};
 
-use crate::driver::Health;
+use crate::report::Health;
 
 /// Significant digits of latencies: 1%.
 const DIGITS: u8 = 2;

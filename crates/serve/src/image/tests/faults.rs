@@ -101,6 +101,7 @@ fn rot(world: &mut World) {
 fn rounds(few: u64) -> u64 {
     match std::env::var("NANDLE_IMAGE_LIVES") {
         Ok(n) => n.parse().expect("NANDLE_IMAGE_LIVES is a number of lives"),
+        Err(_) if std::env::var_os("NANDLE_NIGHTLY").is_some() => 20 * few,
         Err(_) => few,
     }
 }

@@ -180,3 +180,25 @@ fn a_write_that_the_disk_refuses_is_an_error_and_the_end() {
         );
     }
 }
+
+#[test]
+fn a_machine_that_went_down_is_told_of() {
+    let mut world = World::new(drive(&[]), How::default(), 1);
+    let (mut ssd, mut image) = world.create();
+    world.work(&mut ssd, &mut image, 200).expect("the disk works");
+    drop(image);
+    let at = Layout::new(&world.drive.config.geometry).session() as usize;
+    let session = |durability, open| {
+        let session = Session { boot: "another life".into(), open, ..Session::new(durability) };
+        world.disk.state().bytes[at..at + 64].copy_from_slice(&session.bytes());
+        world.open(false)
+    };
+    session(Durability::Process, false).expect("it was closed");
+    session(Durability::Host, true).expect("it outlives the machine");
+    let refused = session(Durability::Process, true).expect_err("something may be missing").to_string();
+    assert!(refused.contains("the machine went down"), "{refused}");
+    let opened = world.open(true).expect("it is accepted");
+    assert_eq!(opened.damage.len(), 1);
+    world.switch_on(opened, "accepted").expect("the disk works");
+    world.open(false).expect("it was accepted");
+}
