@@ -14,7 +14,7 @@ use crate::media::Contents;
 
 impl Ssd {
     /// Host bookkeeping of one write sub-request, before it takes effect.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_part(&mut self, lpn: u32, mask: u64) {
         if mask != self.flash.full_mask() {
             self.flash.stats_mut().partial_writes += 1;
@@ -27,10 +27,10 @@ impl Ssd {
 
     /// Notes how much room a write will need in the buffer.
     pub(super) fn claim_room(&mut self, slot: u32) {
+        let Some(buffer) = &self.buffer else { return };
         let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot] else {
             return;
         };
-        let Some(buffer) = &self.buffer else { return };
         let (mut cursor, mut short) = (0, 0);
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
@@ -100,7 +100,7 @@ impl Ssd {
     /// Makes sure of what these entries may take.
     #[inline]
     fn reserve_entries(&mut self, slots: &[u32]) -> Result<(), Wait> {
-        if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach().is_least()) {
+        if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach_is_least()) {
             let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
             if has_room(
                 &self.flash,

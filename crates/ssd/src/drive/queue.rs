@@ -21,10 +21,16 @@ impl Ssd {
         if self.unit() > 0 || command.op == Op::FlashAlloc {
             self.requests[slot].data.extend_from_slice(command.data);
         }
-        let place = if command.op == Op::FlashAlloc { self.place_of_call() } else { self.queue.len() };
-        self.queue.insert(place, slot);
+        let first = if command.op == Op::FlashAlloc {
+            let place = self.place_of_call();
+            self.queue.insert(place, slot);
+            place == 0
+        } else {
+            self.queue.push_back(slot);
+            self.queue.len() == 1
+        };
         self.claim_room(slot);
-        if place == 0 || self.short > 0 {
+        if first || self.short > 0 {
             self.pump();
         }
     }
@@ -57,11 +63,7 @@ impl Ssd {
                 }
                 (Op::Write, true) if !fua => self.write_buffered(slot),
                 (Op::Write, _) => self.write_through(slot),
-                (Op::Trim, _) => self.trim(slot),
-                (Op::FlashAlloc, _) => self.name_object(slot),
-                (Op::FlashFree, _) => self.complete_objects(slot),
-                (Op::Flush, _) => self.flush(slot),
-                (Op::Read, _) => unreachable!("reads are not queued"),
+                _ => self.carry_out_other(op, slot),
             };
             if blocked.is_some() {
                 break;
@@ -75,6 +77,18 @@ impl Ssd {
         self.flash.space_mut().set_host_waits(blocked == Some(Blocked::Flash));
         if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
             self.note_wait(blocked);
+        }
+    }
+
+    /// Carries out what is not a write: out of the way of writes, which are far more.
+    #[inline(never)]
+    fn carry_out_other(&mut self, op: Op, slot: u32) -> Option<Blocked> {
+        match op {
+            Op::Trim => self.trim(slot),
+            Op::FlashAlloc => self.name_object(slot),
+            Op::FlashFree => self.complete_objects(slot),
+            Op::Flush => self.flush(slot),
+            Op::Read | Op::Write => unreachable!("reads are not queued, writes have their own ways"),
         }
     }
 

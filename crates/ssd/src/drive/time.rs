@@ -15,10 +15,17 @@ impl Ssd {
     }
 
     /// Nothing is under way: the mapping scheme gets its turn after a while.
+    #[inline]
     fn watch_idleness(&mut self) {
         if self.outstanding == 0 && self.flash.media().in_flight() == 0 && self.idle_at.is_none() {
-            self.idle_at = self.schemes.idle_after().map(|after| self.now() + after);
+            self.await_idleness();
         }
+    }
+
+    /// Asked with every event: the answer is mostly no, and the rest lies out of the way.
+    #[inline(never)]
+    fn await_idleness(&mut self) {
+        self.idle_at = self.schemes.idle_after().map(|after| self.now() + after);
     }
 
     fn use_idleness(&mut self, at: Time) {

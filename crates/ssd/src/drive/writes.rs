@@ -79,7 +79,7 @@ impl Ssd {
     }
 
     /// Places the next pieces of a request together.
-    #[inline]
+    #[inline(always)]
     fn write_pieces<const N: usize>(
         &mut self,
         slot: u32,
@@ -135,10 +135,10 @@ impl Ssd {
     ) -> Result<(), Wait> {
         let full = self.flash.full_mask();
         let asking = |piece: &Piece| Asking { lpn: piece.lpn, stream, full: piece.mask == full, alone };
-        let reach = self.schemes.reach();
-        if N == 1 && reach.is_least() && has_room(&self.flash, asking(&pieces[0])) {
+        if N == 1 && self.schemes.reach_is_least() && has_room(&self.flash, asking(&pieces[0])) {
             return Ok(());
         }
+        let reach = self.schemes.reach();
         let mut demand = Demand::default();
         pieces.iter().for_each(|piece| demand.add(asking(piece), N as u32, reach, &self.flash));
         demand.reserve(&mut self.flash)

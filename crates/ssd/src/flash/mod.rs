@@ -346,9 +346,11 @@ impl Flash {
     /// The sectors of `mask` of a logical page that the flash no longer returns.
     #[inline]
     pub(crate) fn unreadable(&self, lpn: u32, mask: u64) -> u64 {
-        if !self.array().any_lost() {
-            return 0;
-        }
+        if self.array().any_lost() { self.lost_sectors(lpn, mask) } else { 0 }
+    }
+
+    #[cold]
+    fn lost_sectors(&self, lpn: u32, mask: u64) -> u64 {
         let mut gone = 0;
         for f in self.map.fragments().get(lpn, self.array()) {
             let lost = self.array().lost(f.ppn);
@@ -363,6 +365,13 @@ impl Flash {
     /// # Panics
     /// If the plane has no page for it: callers have made sure of it.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
+        self.append_here(page, after)
+    }
+
+    /// As [`Flash::append`], laid out in its caller: most of it falls away where use and cause of the page
+    /// are known.
+    #[inline(always)]
+    pub(crate) fn append_here(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
         let place = self
@@ -371,8 +380,10 @@ impl Flash {
             .expect("the plane that was chosen has a page");
         let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
         let of_checkpoint = kind == PageUse::Checkpoint;
+        let sectors = sectors_of(extents);
         let record = crate::media::Record {
             oob: Oob { kind, owner, stream: class.label(place.group), extents },
+            sectors,
             cause,
             background,
             // Nothing of the host's waits for copies and checkpoints.
@@ -382,7 +393,7 @@ impl Flash {
         let op = self.media.program(place.ppn, &record, after);
         self.space.blocks_mut().set_live(place.ppn);
         if cause != Cause::Gc {
-            let host = if cause == Cause::Host { sectors_of(extents) } else { 0 };
+            let host = if cause == Cause::Host { sectors } else { 0 };
             self.count_stream(place.group, u64::from(host));
         }
         if !of_checkpoint {
@@ -415,7 +426,7 @@ impl Flash {
     pub(crate) fn count_stream(&mut self, group: GroupId, host: u64) {
         let last = self.host_groups + 1;
         if self.stats.streams.is_empty() {
-            self.stats.streams = vec![StreamCount::default(); last + 1];
+            self.open_stream_counts(last + 1);
         }
         let slot = match group {
             GroupId::Host(stream) => usize::from(stream),
@@ -428,6 +439,11 @@ impl Flash {
         if host > 0 {
             self.space.count_host_page(group);
         }
+    }
+
+    #[cold]
+    fn open_stream_counts(&mut self, count: usize) {
+        self.stats.streams = vec![StreamCount::default(); count];
     }
 
     /// Marks `program` as the end of a read-modify-write whose reads are `reads`.

@@ -12,7 +12,7 @@ use crate::map::{Fragment, only_run, runs};
 use crate::space::PageClass;
 
 /// Places each part by itself; how many programs that took.
-#[inline]
+#[inline(always)]
 pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
     for part in write.parts {
         place_part(flash, write, part);
@@ -21,45 +21,59 @@ pub(crate) fn place(flash: &mut Flash, write: &Write<'_>) -> u32 {
 }
 
 /// Programs the union of the part and of what it leaves standing.
-#[inline]
+#[inline(always)]
 pub(crate) fn place_part(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
-    if part.mask == flash.full_mask() && part.held == 0 {
-        place_whole(flash, write, part);
+    let keep = left_standing(flash, part);
+    if keep == 0
+        && part.held == 0
+        && let Some(run) = only_run(part.mask)
+    {
+        place_run(flash, write, part, run);
     } else {
-        place_beside(flash, write, part, &mut Reads::new());
+        place_keeping(flash, write, part, keep, &mut Reads::new());
     }
 }
 
-/// As [`place_beside`] for a whole page, which leaves nothing standing.
-fn place_whole(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>) {
+/// The stored sectors of its page that a part leaves standing, beside those that somebody else looks after.
+#[inline]
+fn left_standing(flash: &Flash, part: &Part<'_>) -> u64 {
+    if part.mask == flash.full_mask() { 0 } else { flash.stored(part.lpn, !(part.mask | part.held)) }
+}
+
+/// As [`place_keeping`] for a part that is one run and leaves nothing standing: nothing is read for it.
+fn place_run(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, (start, len): (u32, u32)) {
     let &Part { lpn, mask, contents, release, load, .. } = part;
-    let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full: true, alone: write.alone });
+    let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
+    let group = flash.host_group(lpn, write.stream);
     let plane = flash.reserved_plane(lpn, group, class);
-    let extents = Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 };
+    let extents = Extents::Home { lpn, start: start as u8, len: len as u8 };
     let page = Page::data(plane, group, class, extents).for_request(write.request, release);
-    let (ppn, op) = flash.append(&page, load.as_slice());
-    flash.count_host_sectors(mask);
+    let (ppn, op) = flash.append_here(&page, load.as_slice());
+    flash.stats_mut().host_sectors_programmed += u64::from(len);
     flash.fill(ppn, mask, 0, contents);
     flash.replace(lpn, ppn, op);
 }
 
 /// As [`place_part`]. Pages in `reads` have been read already for this write.
 pub(crate) fn place_beside(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, reads: &mut Reads) {
+    let keep = left_standing(flash, part);
+    place_keeping(flash, write, part, keep, reads);
+}
+
+/// Programs the part together with the stored sectors `keep`, which are read first.
+fn place_keeping(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, keep: u64, reads: &mut Reads) {
     let &Part { lpn, mask, held, contents, release, load, .. } = part;
-    let full = mask == flash.full_mask();
-    let keep = if full { 0 } else { flash.stored(lpn, !(mask | held)) };
     let mut after: SmallVec<[OpId; 4]> = SmallVec::from_slice(load.as_slice());
     let before = reads.len();
     if keep != 0 {
         flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
         after.extend(reads.iter().map(|&(_, op)| op));
     }
-    let (group, class) = (flash.host_group(lpn, write.stream), PageClass { full, alone: write.alone });
+    let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
+    let group = flash.host_group(lpn, write.stream);
     let plane = flash.reserved_plane(lpn, group, class);
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
-    let extents = if full {
-        Extents::Home { lpn, start: 0, len: flash.sectors_per_page() as u8 }
-    } else if let Some((start, len)) = only_run(mask | keep) {
+    let extents = if let Some((start, len)) = only_run(mask | keep) {
         Extents::Home { lpn, start: start as u8, len: len as u8 }
     } else {
         let base = u64::from(lpn) * u64::from(flash.sectors_per_page());

@@ -60,7 +60,7 @@ impl Flash {
             let class = PageClass::of_label(oob.stream);
             let read = self.read_copy(ppn, !self.space.is_urgent(plane));
             let page = Page::data(plane, group, class, extents).because(Cause::Gc);
-            let (to, op) = self.append(&page, &[read]);
+            let (to, op) = self.append_here(&page, &[read]);
             self.media.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
             self.media.supersede(ppn, op);
             self.map.fragments_mut().set_single(lpn, to);

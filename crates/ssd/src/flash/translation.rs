@@ -8,7 +8,7 @@ use crate::space::{GroupId, PageClass};
 
 impl Flash {
     /// The host needs the entry of `lpn` in a table of one access: the load it has to wait for, if any.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_up(&mut self, lpn: u32) -> Option<OpId> {
         self.stats.dram_accesses += 1;
         self.map.cache()?;

@@ -9,8 +9,12 @@ pub fn run_mask(start: u32, len: u32) -> u64 {
 /// The run of a mask that has just one, as (start, length).
 #[inline]
 pub fn only_run(mask: u64) -> Option<(u32, u32)> {
-    let (start, len) = (mask.trailing_zeros(), mask.count_ones());
-    (mask != 0 && mask == run_mask(start, len)).then_some((start, len))
+    if mask == 0 {
+        return None;
+    }
+    let start = mask.trailing_zeros();
+    let len = (!(mask >> start)).trailing_zeros();
+    (mask == run_mask(start, len)).then_some((start, len))
 }
 
 /// The runs of a mask as (start, length).
@@ -43,6 +47,14 @@ mod tests {
         assert_eq!(runs(u64::MAX).collect::<Vec<_>>(), [(0, 64)]);
         assert_eq!(runs(0b1011_0110).collect::<Vec<_>>(), [(1, 2), (4, 2), (7, 1)]);
         assert_eq!(runs(1 << 63).collect::<Vec<_>>(), [(63, 1)]);
+    }
+
+    #[test]
+    fn only_runs() {
+        assert_eq!([0, 0b101, 1 << 63 | 1].map(only_run), [None; 3]);
+        assert_eq!(only_run(u64::MAX), Some((0, 64)));
+        assert_eq!(only_run(1 << 63), Some((63, 1)));
+        assert_eq!(only_run(0b0110), Some((1, 2)));
     }
 
     #[test]

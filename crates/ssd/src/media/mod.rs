@@ -1,8 +1,8 @@
 //! The lowest layer: the flash array with its clock, what is under way, and who waits for it.
 
 use nandle_nand::{
-    Array, Cause, Change, Counters, Done, Extents, FaultConfig, Nand, NandConfig, Oob, OpId, PageUse, Ppn,
-    Shape, Silicon, Time, Timing,
+    Array, Cause, Change, Counters, Done, FaultConfig, Nand, NandConfig, Oob, OpId, PageUse, Ppn, Shape,
+    Silicon, Time, Timing,
 };
 
 mod barriers;
@@ -20,6 +20,8 @@ use waiters::Waiters;
 pub struct Record<'a> {
     /// What its out-of-band area says.
     pub oob: Oob<'a>,
+    /// How many sectors it holds.
+    pub sectors: u32,
     /// For the accounts.
     pub cause: Cause,
     /// Nothing of the host's waits for it.
@@ -163,11 +165,7 @@ impl Media {
     /// Orders a program of `ppn`, to start when `after` are done.
     #[inline(always)]
     pub(crate) fn program(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
-        let &Record { ref oob, cause, background, durable, waiter } = record;
-        let sectors = match oob.extents {
-            Extents::Home { len, .. } => u32::from(len),
-            Extents::List(list) => list.iter().map(|e| u32::from(e.sectors)).sum(),
-        };
+        let &Record { ref oob, sectors, cause, background, durable, waiter } = record;
         let op = self.nand.program(ppn, oob, cause, background, after);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
         let barrier = durable.then(|| self.barriers.enter());

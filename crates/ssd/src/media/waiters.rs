@@ -54,16 +54,15 @@ impl Waiters {
     pub fn enter_program(&mut self, op: OpId, waiter: Waiter, barrier: Option<u32>) {
         let request = waiter.request.unwrap_or(NONE);
         let entry = Entry { request, release: waiter.release, barrier: barrier.unwrap_or(NONE), ..VACANT };
-        match self.entries.get_mut(op.0 as usize) {
-            Some(slot) => *slot = entry,
-            None => self.add(op, entry),
+        if op.0 as usize >= self.entries.len() {
+            self.grow(op);
         }
+        self.entries[op.0 as usize] = entry;
     }
 
     #[cold]
-    fn add(&mut self, op: OpId, entry: Entry) {
-        self.entries.resize(op.0 as usize, VACANT);
-        self.entries.push(entry);
+    fn grow(&mut self, op: OpId) {
+        self.entries.resize(op.0 as usize + 1, VACANT);
     }
 
     pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {

@@ -77,6 +77,8 @@ pub struct Schemes {
     slots: Vec<Slot>,
     interests: Interests,
     reach: Reach,
+    /// [`Reach::is_least`], asked with every write.
+    reach_is_least: bool,
 }
 
 /// Those that follow a scheme.
@@ -163,7 +165,12 @@ impl Schemes {
     ) -> Self {
         let names = config.chosen();
         let slots = build(config, streams, &Facts { names: &names, ..facts.clone() }, logical_pages);
-        let mut schemes = Self { slots, interests: Interests::NONE, reach: plan.reach };
+        let mut schemes = Self {
+            slots,
+            interests: Interests::NONE,
+            reach: plan.reach,
+            reach_is_least: plan.reach.is_least(),
+        };
         schemes.learn_interests();
         schemes
     }
@@ -204,6 +211,11 @@ impl Schemes {
     #[inline]
     pub(crate) fn reach(&self) -> &Reach {
         &self.reach
+    }
+    /// Whether placing a part programs that page and no other, and a whole page as one.
+    #[inline]
+    pub(crate) fn reach_is_least(&self) -> bool {
+        self.reach_is_least
     }
 
     // ---- what leaves the buffer ---------------------------------------------------------------------

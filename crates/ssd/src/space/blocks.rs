@@ -297,7 +297,7 @@ impl Blocks {
     }
 
     /// Puts `block` behind the others of its bucket.
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, block: Block, book: usize) {
         let plane = &mut self.planes[book];
         let info = &mut self.info[block.0 as usize];
@@ -313,7 +313,7 @@ impl Blocks {
         plane.tails[valid] = block.0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlink(&mut self, block: Block, book: usize) {
         let plane = &mut self.planes[book];
         let Info { valid, prev, next, .. } = self.info[block.0 as usize];

@@ -510,7 +510,7 @@ impl Space {
     }
 
     /// Takes the next page of `plane` for `group`, which holds `lpn` (first).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         lpn: u32,
@@ -557,14 +557,11 @@ impl Space {
     /// Whether `block`, which has no programs under way, is to be closed.
     #[inline]
     pub(crate) fn may_close(&self, block: Block, full: bool, media: &Media) -> bool {
-        match (self.blocks.group(block), &self.dedicated) {
-            (Some(number), Some(dedicated)) => {
-                let plane = media.geometry().plane_of(block);
-                let survivors = dedicated.survivor_block(number, plane, media.array()) == Some(block);
-                !dedicated.group(number).is_open() && (full || !survivors)
-            }
-            _ => full,
-        }
+        let Some(dedicated) = &self.dedicated else { return full };
+        let Some(number) = self.blocks.group(block) else { return full };
+        let plane = media.geometry().plane_of(block);
+        let survivors = dedicated.survivor_block(number, plane, media.array()) == Some(block);
+        !dedicated.group(number).is_open() && (full || !survivors)
     }
 
     /// The best partially written victim of `plane`, with its dead pages.
