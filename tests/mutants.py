@@ -298,7 +298,7 @@ MUTANTS = {
          "Op::Flush => {}", "--test serve"),
         ("a damaged page is taken for a torn one", "laid.record.lost = u64::MAX >> (64 - g.sectors_per_page());",
          "laid.record.kind = PageUse::Torn;", IMAGE + "faults"),
-        ("a page may be missing without a word", "(_, Found::Sound(copy)) => found.push(self.from_copy(ppn, copy, &slot)),",
+        ("a page may be missing without a word", "(_, Found::Sound(copy)) => found.push(self.rest_on_copy(ppn, copy, &slot)),",
          "(_, Found::Sound(_)) => {}", IMAGE + "faults"),
         ("a flush is answered before the disk has it",
          "if self.outlives_host() && self.unsynced { self.sync() } else { Ok(()) }", "Ok(())", IMAGE + "power"),

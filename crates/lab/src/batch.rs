@@ -19,11 +19,8 @@ use crate::Error;
 use crate::config::resolved;
 use crate::measure::Summary;
 use crate::replay::Progress;
-use crate::run::{MANIFEST, Run, clear};
+use crate::run::{FAILURE, MANIFEST, Run, clear};
 use crate::workload::{Traces, hex};
-
-/// The file of a run that failed.
-pub(crate) const FAILURE: &str = "failure.json";
 
 /// A run of a batch.
 #[derive(Clone, Debug)]

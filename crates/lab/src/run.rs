@@ -3,8 +3,8 @@
 mod directory;
 pub mod tables;
 
+pub(crate) use directory::{FAILURE, clear, write_parquet};
 pub use directory::{Loaded, MANIFEST};
-pub(crate) use directory::{clear, write_parquet};
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -26,6 +26,9 @@ use crate::workload::{Asked, FileHash};
 /// The file that marks a run directory; written last.
 pub const MANIFEST: &str = "manifest.json";
 
+/// The file of a run that failed, among several.
+pub(crate) const FAILURE: &str = "failure.json";
+
 /// Everything that a run may leave in its directory.
 const FILES: [&str; 7] = [
     MANIFEST,
@@ -34,7 +37,7 @@ const FILES: [&str; 7] = [
     "timeseries.parquet",
     "io.parquet",
     "report.html",
-    crate::batch::FAILURE,
+    FAILURE,
 ];
 const LATENCY: &str = "latency";
 /// Logs of latencies, in a directory of their own.

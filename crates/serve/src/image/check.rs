@@ -19,7 +19,8 @@ use rustix::fs::FlockOperation;
 use serde::Serialize;
 
 use super::load::{Contents, Damage, Outcome, load};
-use super::{Header, Image, header};
+use super::store::Store;
+use super::{Header, header};
 use crate::Error;
 
 /// Faults described; the others are counted.
@@ -108,8 +109,8 @@ pub fn check(path: &Path) -> Result<Check, Error> {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         .map_err(|_| no("in use by another process; expected an image that is free".into()))?;
     let drive = config::check(config).map_err(|e| no(format!("the device in the header: {e}")))?;
-    let image = Image::around(Box::new(file), path, &drive.config.geometry, version);
-    let loaded = load(&image, &drive.config)?;
+    let store = Store::new(Box::new(file), path, &drive.config.geometry, version);
+    let loaded = load(&store, &drive.config)?;
     let mut check = Check {
         device: drive.config.name.clone(),
         scheme: drive.scheme(),

@@ -19,12 +19,13 @@
 use std::ops::Range;
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Extents, Oob, PageUse, Ppn};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Extents, Geometry, Oob, PageUse, Ppn};
 use serde::Serialize;
 
+use super::damage;
 use super::record::{BLOCK_BYTES, BlockRecord, COPY_BYTES, Found, Page, PageRecord, read_copy, read_page};
 use super::session::{BYTES as SESSION_BYTES, Durability, Session};
-use super::{Image, damage};
+use super::store::Store;
 use crate::Error;
 
 /// What the file holds.
@@ -108,7 +109,7 @@ struct Laid {
 }
 
 struct Loading<'a> {
-    image: &'a Image,
+    image: &'a Store,
     /// The image has copies.
     copies: bool,
     /// Behind the last copy of a block anything is possible.
@@ -120,7 +121,7 @@ struct Loading<'a> {
     unmarked: Vec<Ppn>,
 }
 
-pub(super) fn load(image: &Image, config: &DeviceConfig) -> Result<Loaded, Error> {
+pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error> {
     let g = image.layout.geometry();
     let cell = Cell::new(config.cell.kind, config.cell.program_order, g.pages_per_block);
     let mut array = Array::new(g.clone(), cell, g.sector_bytes as usize);
@@ -290,7 +291,7 @@ impl Loading<'_> {
             }
             let live = |found: Found<Page>| match found {
                 Found::Sound(page) if page.record.seq < record.since => Found::Nothing,
-                Found::Sound(page) if !image.makes_sense(&page.record) => Found::Damaged,
+                Found::Sound(page) if !makes_sense(g, &page.record) => Found::Damaged,
                 other => other,
             };
             match (live(read_page(ppn.0, &slot)), live(read_copy(ppn.0, &copy))) {
@@ -303,7 +304,7 @@ impl Loading<'_> {
                 (Found::Sound(page), Found::Sound(copy)) => {
                     found.push(self.joined(ppn, page, copy, &slot));
                 }
-                (_, Found::Sound(copy)) => found.push(self.from_copy(ppn, copy, &slot)),
+                (_, Found::Sound(copy)) => found.push(self.rest_on_copy(ppn, copy, &slot)),
                 (Found::Sound(page), Found::Damaged) => {
                     // One that had not reached the disk may be torn.
                     if !self.lenient {
@@ -360,11 +361,11 @@ impl Loading<'_> {
             self.out.repairs.push(Repair::Copy(ppn));
             return Laid::of(ppn, page);
         }
-        self.from_copy(ppn, copy, slot)
+        self.rest_on_copy(ppn, copy, slot)
     }
 
     /// A page of which only the copy of its head can be relied on.
-    fn from_copy(&mut self, ppn: Ppn, copy: Page, slot: &[u8]) -> Laid {
+    fn rest_on_copy(&mut self, ppn: Ppn, copy: Page, slot: &[u8]) -> Laid {
         let g = self.image.layout.geometry();
         let name = self.image.layout.page_name(ppn);
         let wrong = damage::Slot::new(slot, g).describe(ppn.0, &copy.record);
@@ -548,6 +549,15 @@ impl Loading<'_> {
             PageUse::Padding | PageUse::Erased => &mut contents.pages_padding,
         } += 1;
     }
+}
+
+/// Whether a page with a right checksum is one of this device.
+fn makes_sense(g: &Geometry, page: &PageRecord) -> bool {
+    let spp = g.sectors_per_page() as usize;
+    let fits = |at: u8, len: u8| len > 0 && usize::from(at) + usize::from(len) <= spp;
+    let whole = page.length == g.page_bytes as usize || !page.kind.is_data();
+    let runs = page.extents.iter().all(|e| fits(e.at, e.sectors));
+    whole && runs && page.home.is_none_or(|(_, start, len)| fits(start, len))
 }
 
 impl Laid {

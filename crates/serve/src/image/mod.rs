@@ -30,6 +30,7 @@ mod load;
 mod medium;
 pub mod record;
 mod session;
+mod store;
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -39,13 +40,14 @@ use nandle_ssd::DeviceConfig;
 use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Oob, PageUse, Ppn};
 use rustix::fs::{FlockOperation, RenameFlags};
 
-use self::layout::{HEADER, Layout};
+use self::layout::HEADER;
 pub use self::load::{Contents, Damage, Outcome};
 use self::load::{Loaded, Repair};
 use self::medium::Medium;
-use self::record::{BlockRecord, PageRecord, copy_of, write_page};
+use self::record::{BlockRecord, copy_of, write_page};
 pub use self::session::Durability;
 use self::session::Session;
+use self::store::{Store, read};
 use crate::Error;
 
 const MAGIC: &[u8; 16] = b"nandle image\r\n\x1a\n";
@@ -71,11 +73,7 @@ pub struct How {
 /// An image, locked, and where everything lies in it.
 #[derive(Debug)]
 pub struct Image {
-    medium: Box<dyn Medium>,
-    path: PathBuf,
-    layout: Layout,
-    /// Of the layout.
-    version: u32,
+    store: Store,
     session: Session,
     buffer: Vec<u8>,
     /// Pages were written since the last sync; or anything that counts.
@@ -180,25 +178,6 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
     Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), version }))
 }
 
-/// Reads what is at `at`; zeros behind the end of a file that is too short.
-fn read(medium: &dyn Medium, mut into: &mut [u8], mut at: u64) -> std::io::Result<()> {
-    while !into.is_empty() {
-        match medium.read_at(into, at) {
-            Ok(0) => {
-                into.fill(0);
-                break;
-            }
-            Ok(n) => {
-                into = &mut into[n..];
-                at += n as u64;
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
-}
-
 /// Opens the image at `path` for `drive`, or makes a new one if there is none.
 ///
 /// # Errors
@@ -243,8 +222,9 @@ fn create(
     image.session = Session::new(how.durability);
     image.unfinished = unfinished;
     // What is left of one that was not finished does not count.
-    let end = image.layout.end(VERSION);
-    image.medium.set_length(0).and_then(|()| image.medium.set_length(end)).map_err(|e| image.fail(e))?;
+    let end = image.store.layout.end(VERSION);
+    image.store.set_length(0)?;
+    image.store.set_length(end)?;
     Ok(Opened { image, array: None, damage: vec![] })
 }
 
@@ -258,7 +238,7 @@ fn open_in(
 ) -> Result<Opened, Error> {
     fits(path, header, drive)?;
     let mut image = Image::around(medium, path, &drive.config.geometry, header.version);
-    let Loaded { array, damage, repairs, .. } = load::load(&image, &drive.config)?;
+    let Loaded { array, damage, repairs, .. } = load::load(&image.store, &drive.config)?;
     let unknown = damage.iter().find(|damage| damage.outcome == Outcome::Unknown);
     if let Some(first) = unknown.or(damage.first())
         && (unknown.is_some() || !how.damaged_ok)
@@ -317,10 +297,7 @@ impl Image {
     /// An image of such a device in `medium`, without a look at it.
     fn around(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry, version: u32) -> Self {
         Self {
-            medium,
-            path: path.to_owned(),
-            layout: Layout::new(geometry),
-            version,
+            store: Store::new(medium, path, geometry, version),
             session: Session::new(Durability::Process),
             buffer: Vec::new(),
             unsynced_pages: false,
@@ -331,39 +308,6 @@ impl Image {
         }
     }
 
-    fn fail(&self, e: impl Into<std::io::Error>) -> Error {
-        Error::io(self.path.display().to_string(), e)
-    }
-
-    fn length(&self) -> Result<u64, Error> {
-        self.medium.length().map_err(|e| self.fail(e))
-    }
-
-    fn read(&self, into: &mut [u8], at: u64) -> Result<(), Error> {
-        read(&*self.medium, into, at).map_err(|e| self.fail(e))
-    }
-
-    fn write(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Error> {
-        while !bytes.is_empty() {
-            match self.medium.write_at(bytes, at) {
-                Ok(0) => return Err(self.fail(std::io::ErrorKind::WriteZero)),
-                Ok(n) => {
-                    bytes = &bytes[n..];
-                    at += n as u64;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.fail(e)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether there is nothing at all: such blocks are many, and are not looked at page by page.
-    fn is_hole(&self, (from, bytes): (u64, u64)) -> Result<bool, Error> {
-        let data = self.medium.next_data(from).map_err(|e| self.fail(e))?;
-        Ok(data.is_none_or(|at| at >= from + bytes))
-    }
-
     fn outlives_host(&self) -> bool {
         self.session.durability == Durability::Host
     }
@@ -371,15 +315,15 @@ impl Image {
     /// What is wrong if it is not where it should be any more, or not as long.
     #[must_use]
     pub fn is_gone(&self) -> Option<String> {
-        let end = self.layout.end(VERSION);
-        let how = if !self.medium.is_at(&self.path) {
+        let end = self.store.layout.end(VERSION);
+        let how = if !self.store.medium.is_at(&self.store.path) {
             "was deleted or replaced"
-        } else if self.medium.length().is_ok_and(|bytes| bytes < end) {
+        } else if self.store.medium.length().is_ok_and(|bytes| bytes < end) {
             "was truncated"
         } else {
             return None;
         };
-        Some(format!("{} {how} while it was served: no writes are taken any more", self.path.display()))
+        Some(format!("{} {how} while it was served: no writes are taken any more", self.store.path.display()))
     }
 
     // ---- beginning and end ------------------------------------------------------------------------
@@ -396,7 +340,7 @@ impl Image {
         if bytes.len() as u64 > HEADER {
             return Err(Error::input(format!(
                 "{}: the device's description takes {} bytes; expected at most {}",
-                self.path.display(),
+                self.store.path.display(),
                 bytes.len(),
                 HEADER
             )));
@@ -404,17 +348,17 @@ impl Image {
         let sum = checksum(&bytes, text.len());
         bytes[24..28].copy_from_slice(&sum.to_le_bytes());
         bytes.resize(HEADER as usize, 0);
-        self.write(&bytes, 0)
+        self.store.write(&bytes, 0)
     }
 
     /// Everything that a new drive holds before its first request. Only then it gets its name, so that an image that
     /// was not finished is none.
     pub(crate) fn filled(mut self, drive: &Drive, seed: u64, array: &Array) -> Result<Self, Error> {
-        let blocks: Vec<Block> = self.layout.blocks().collect();
+        let blocks: Vec<Block> = self.store.layout.blocks().collect();
         for block in blocks {
             self.write_block(array, block)?;
-            for page in 0..self.layout.geometry().pages_per_block {
-                let ppn = self.layout.geometry().ppn(block, page);
+            for page in 0..self.store.layout.geometry().pages_per_block {
+                let ppn = self.store.layout.geometry().ppn(block, page);
                 if array.page_use(ppn) != PageUse::Erased {
                     self.write_page(array, ppn)?;
                 }
@@ -425,17 +369,23 @@ impl Image {
         self.begin_session()?;
         if let Some(unfinished) = &self.unfinished {
             let name = |flags| {
-                rustix::fs::renameat_with(rustix::fs::CWD, unfinished, rustix::fs::CWD, &self.path, flags)
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    unfinished,
+                    rustix::fs::CWD,
+                    &self.store.path,
+                    flags,
+                )
             };
             let named = name(RenameFlags::NOREPLACE);
             // A file system that does not know the flag.
             let named =
                 if named == Err(rustix::io::Errno::INVAL) { name(RenameFlags::empty()) } else { named };
-            named.map_err(|e| self.fail(e))?;
+            named.map_err(|e| self.store.fail(e))?;
             if self.outlives_host() {
-                let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let parent = self.store.path.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let directory = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
-                directory.map_err(|e| self.fail(e))?;
+                directory.map_err(|e| self.store.fail(e))?;
             }
         }
         self.unfinished = None;
@@ -444,48 +394,48 @@ impl Image {
 
     /// Writes what was found to be missing, or torn.
     fn repair(&mut self, array: &Array, repairs: &[Repair]) -> Result<(), Error> {
-        let old = self.version < VERSION;
+        let old = self.store.version < VERSION;
         if old {
-            let end = self.layout.end(VERSION);
-            self.medium.set_length(end).map_err(|e| self.fail(e))?;
+            let end = self.store.layout.end(VERSION);
+            self.store.set_length(end)?;
         }
         for &repair in repairs {
             match repair {
                 Repair::Page(ppn) => self.write_page(array, ppn)?,
                 Repair::Copy(ppn) => {
                     self.lay_out_page(array, ppn);
-                    self.write(&copy_of(&self.buffer), self.layout.copy(ppn))?;
+                    self.store.write(&copy_of(&self.buffer), self.store.layout.copy(ppn))?;
                 }
                 Repair::Block(block) => self.write_block(array, block)?,
                 Repair::Clear(ppn) => {
-                    let bytes = vec![0; self.layout.slots().1 as usize];
-                    self.write(&bytes, self.layout.slot(ppn))?;
+                    let bytes = vec![0; self.store.layout.slots().1 as usize];
+                    self.store.write(&bytes, self.store.layout.slot(ppn))?;
                 }
             }
         }
         self.settle()?;
         if old {
             let mut bytes = vec![0; HEADER as usize];
-            self.read(&mut bytes, 0)?;
+            self.store.read(&mut bytes, 0)?;
             bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
             let sum = checksum(&bytes, word(&bytes, 20) as usize);
             bytes[24..28].copy_from_slice(&sum.to_le_bytes());
-            self.write(&bytes, 0)?;
-            self.version = VERSION;
+            self.store.write(&bytes, 0)?;
+            self.store.version = VERSION;
         }
         self.begin_session()
     }
 
     /// From now on it is known that it is open, and what its writes outlive.
     fn begin_session(&self) -> Result<(), Error> {
-        self.write(&self.session.bytes(), self.layout.session())?;
-        self.medium.sync().map_err(|e| self.fail(e))
+        self.store.write(&self.session.bytes(), self.store.layout.session())?;
+        self.store.sync()
     }
 
     /// Everything is on the disk, copies included.
     fn settle(&mut self) -> Result<(), Error> {
         self.sync()?;
-        self.medium.sync().map_err(|e| self.fail(e))
+        self.store.sync()
     }
 
     /// Brings everything to the disk, and notes that nobody has it open.
@@ -532,7 +482,8 @@ impl Image {
         match change {
             Change::Page(ppn) => {
                 let last = matches!(array.page_use(ppn), PageUse::Checkpoint | PageUse::Torn);
-                last && self.unsynced_pages || self.freed.contains(&self.layout.geometry().block_of(ppn))
+                last && self.unsynced_pages
+                    || self.freed.contains(&self.store.layout.geometry().block_of(ppn))
             }
             Change::Block(block) => {
                 array.condition(block) == BlockCondition::Undefined && self.unsynced_pages
@@ -551,18 +502,18 @@ impl Image {
 
     /// Brings pages and block records to the disk; then copies of their heads may be written, and erased blocks freed.
     fn sync(&mut self) -> Result<(), Error> {
-        self.medium.sync().map_err(|e| self.fail(e))?;
+        self.store.sync()?;
         (self.unsynced_pages, self.unsynced) = (false, false);
         for (at, bytes) in std::mem::take(&mut self.unmarked) {
-            self.write(&bytes, at)?;
+            self.store.write(&bytes, at)?;
         }
         self.free_erased()
     }
 
     fn free_erased(&mut self) -> Result<(), Error> {
         for block in std::mem::take(&mut self.freed) {
-            for (from, bytes) in self.layout.areas(block) {
-                self.medium.punch(from, bytes).map_err(|e| self.fail(e))?;
+            for area in self.store.layout.areas(block) {
+                self.store.punch(area)?;
             }
         }
         Ok(())
@@ -572,7 +523,7 @@ impl Image {
     fn lay_out_page(&mut self, array: &Array, ppn: Ppn) {
         let oob: Oob<'_> = array.oob(ppn);
         let contents: Vec<&[u8]> = match oob.kind {
-            PageUse::Data => array.sectors(ppn, 0, self.layout.geometry().sectors_per_page()).collect(),
+            PageUse::Data => array.sectors(ppn, 0, self.store.layout.geometry().sectors_per_page()).collect(),
             PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
                 array.note(ppn).map(|note| &note[..]).into_iter().collect()
             }
@@ -584,14 +535,14 @@ impl Image {
 
     fn write_page(&mut self, array: &Array, ppn: Ppn) -> Result<(), Error> {
         self.lay_out_page(array, ppn);
-        self.write(&self.buffer, self.layout.slot(ppn))?;
+        self.store.write(&self.buffer, self.store.layout.slot(ppn))?;
         (self.unsynced_pages, self.unsynced) = (true, true);
-        let (at, copy) = (self.layout.copy(ppn), copy_of(&self.buffer));
+        let (at, copy) = (self.store.layout.copy(ppn), copy_of(&self.buffer));
         if self.outlives_host() {
             self.unmarked.push((at, copy));
             return Ok(());
         }
-        self.write(&copy, at)
+        self.store.write(&copy, at)
     }
 
     fn write_block(&mut self, array: &Array, block: Block) -> Result<(), Error> {
@@ -599,27 +550,17 @@ impl Image {
         let on_order = array.pages_programmed(block) > 0;
         let since = if on_order { array.seq_of_block(block) } else { array.next_seq() };
         let record = BlockRecord {
-            block: self.layout.number(block) as u32,
+            block: self.store.layout.number(block) as u32,
             erases: array.erases(block),
             condition: array.condition(block),
             doomed: array.is_doomed(block),
             since,
         };
         self.unsynced = true;
-        for at in self.layout.records(block) {
-            self.write(&record.bytes(), at)?;
+        for at in self.store.layout.records(block) {
+            self.store.write(&record.bytes(), at)?;
         }
         Ok(())
-    }
-
-    /// Whether a page with a right checksum is one of this device.
-    fn makes_sense(&self, page: &PageRecord) -> bool {
-        let g = self.layout.geometry();
-        let spp = g.sectors_per_page() as usize;
-        let fits = |at: u8, len: u8| len > 0 && usize::from(at) + usize::from(len) <= spp;
-        let whole = page.length == g.page_bytes as usize || !page.kind.is_data();
-        let runs = page.extents.iter().all(|e| fits(e.at, e.sectors));
-        whole && runs && page.home.is_none_or(|(_, start, len)| fits(start, len))
     }
 }
 

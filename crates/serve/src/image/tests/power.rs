@@ -7,6 +7,7 @@
 use super::disk::{Disk, State, Step, Wrong};
 use super::world::World;
 use super::*;
+use crate::image::layout::Layout;
 use crate::{Driver, Io, Options, Timing};
 
 const HOST: How = How { durability: Durability::Host, damaged_ok: false };
