@@ -307,7 +307,7 @@ MUTANTS = {
         ("a block is erased before its successors are on the disk", "Change::Erased(_) => self.unsynced_pages,",
          "Change::Erased(_) => false,", IMAGE + "power"),
         ("an erased block is written to before its record is on the disk",
-         "last && self.unsynced_pages || self.freed.contains(&self.layout.geometry().block_of(ppn))",
+         "last && self.unsynced_pages || self.freed.contains(&self.store.layout.geometry().block_of(ppn))",
          "last && self.unsynced_pages", IMAGE + "power"),
         ("a checkpoint is on the disk before what it refers to", "last && self.unsynced_pages ||", "", IMAGE + "power"),
         ("the copy of a head is on the disk before its page",
