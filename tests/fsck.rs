@@ -96,6 +96,15 @@ fn pages(bytes: &[u8], slot: usize) -> Vec<(usize, u8, u64)> {
         .collect()
 }
 
+/// Where the copies of the pages' heads begin: behind all page records and the copies of the block records.
+fn copies(bytes: &[u8]) -> usize {
+    let (blocks, pages) = (160 * 32_usize, 160 * 24);
+    let records = (65_536 + blocks).next_multiple_of(4096) + pages * SLOT;
+    let copies = (records + blocks).next_multiple_of(4096);
+    assert_eq!(bytes.len(), copies + pages * 1024 + 4096, "another geometry");
+    copies
+}
+
 const WAFLASH: &[&str] = &["--scheme", "waflash", "--set", "recovery.checkpoint_interval=64"];
 /// A page of 16 KiB with its head, in units of 4 KiB.
 const SLOT: usize = 20480;
@@ -184,7 +193,7 @@ fn planted_damage_is_found() {
     // A byte of a page's data.
     plant(&|bytes| bytes[data + PAGE_HEAD + 5_000] ^= 0x11);
     let place = format!("(byte {data} of the file): byte 5000 of its contents is wrong");
-    let found = damaged(&[&place, "sectors", "older data, or none"]);
+    let found = damaged(&[&place, "it held sectors (", "media errors"]);
     assert_eq!((&found["faults"], &found["file"]["pages_damaged"]), (&1.into(), &1.into()), "{found}");
     // A byte of its out-of-band area, in the sequence number, the use, and the mark.
     for at in [18, 32, 1] {
@@ -194,9 +203,28 @@ fn planted_damage_is_found() {
     // Several bytes.
     plant(&|bytes| bytes[data + PAGE_HEAD + 100..data + PAGE_HEAD + 200].fill(0));
     damaged(&[&format!("(byte {data} of the file): its checksum is wrong")]);
-    // A page that is gone from the middle of its block.
+    // A page that is gone, from the middle of its block and from its end.
     plant(&|bytes| bytes[data..data + SLOT].fill(0));
-    damaged(&["no drive starts from it"]);
+    damaged(&[&format!("(byte {data} of the file): its record is gone"), "media errors"]);
+    let last = pages.iter().find(|page| page.2 == newest).expect("the newest page").0;
+    plant(&|bytes| bytes[last..last + SLOT].fill(0));
+    damaged(&[&format!("(byte {last} of the file): its record is gone")]);
+    // And its copy with it.
+    let copies = copies(&sound);
+    let copy_of = |at: usize| copies + (at - first) / SLOT * 1024;
+    plant(&|bytes| {
+        bytes[data..data + SLOT].fill(0);
+        bytes[copy_of(data)..copy_of(data) + 1024].fill(0);
+    });
+    damaged(&["a page before it is missing without a trace; no drive starts from it"]);
+    plant(&|bytes| {
+        bytes[data + 5_000] ^= 1;
+        bytes[copy_of(data) + 10] ^= 1;
+    });
+    damaged(&["its record is damaged and so is the copy of its head", "no drive starts from it"]);
+    // The copy alone.
+    plant(&|bytes| bytes[copy_of(data) + 10] ^= 1);
+    damaged(&["the copy of its head is damaged", "nothing is missing"]);
     // The end of the file is gone.
     plant(&|bytes| bytes.truncate(data + SLOT));
     let found = damaged(&["truncated", &format!("{} bytes", data + SLOT), "page records are cut off"]);
@@ -205,9 +233,16 @@ fn planted_damage_is_found() {
     let record =
         (65_536..).step_by(32).take(160).find(|&at| sound[at..].starts_with(b"blck")).expect("a record");
     plant(&|bytes| bytes[record + 12] ^= 2);
-    damaged(&["its record is damaged", &format!("byte {record} of"), "erase it"]);
+    damaged(&["its record is damaged", &format!("byte {record} of"), "nothing is missing"]);
     plant(&|bytes| bytes[record..record + 32].fill(0));
-    damaged(&["its record is lost", &format!("byte {record} of")]);
+    damaged(&["its record is lost", &format!("byte {record} of"), "nothing is missing"]);
+    // And its copy with it.
+    let again = copies - (160 * 32_usize).next_multiple_of(4096) + record - 65_536;
+    plant(&|bytes| {
+        bytes[record + 12] ^= 2;
+        bytes[again + 12] ^= 2;
+    });
+    damaged(&["its record is damaged", "no drive starts from it"]);
 
     // No image: exit code 2 and one line.
     let refused = |what: &str| {
@@ -221,9 +256,9 @@ fn planted_damage_is_found() {
     plant(&|bytes| bytes[3] ^= 1);
     refused("not an image of a nandle device");
     plant(&|bytes| bytes[16] = 9);
-    refused("image version 9, this program knows versions 1 to 2");
+    refused("image version 9, this program knows versions 1 to 3");
     plant(&|bytes| bytes.truncate(1000));
     refused("not an image");
     plant(&|bytes| bytes.clear());
-    refused("nothing in it yet");
+    refused("there is nothing in it");
 }

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 GOLDEN = "-p nandle-ssd --test golden"
 UNITS = "-p nandle-ssd --lib"
+IMAGE = "-p nandle-serve --lib image::tests::"
 
 # Crate -> (what breaks, text, replacement, what cargo tests to catch it).
 MUTANTS = {
@@ -295,6 +296,26 @@ MUTANTS = {
          "Io::write(offset, data).fua(false).stream(stream)", "--test serve_nvme"),
         ("the server answers a flush at once", "Op::Flush => plan.steps.push_back(Step::new(Op::Flush, 0, 0)),",
          "Op::Flush => {}", "--test serve"),
+        ("a damaged page is taken for a torn one", "laid.record.lost = u64::MAX >> (64 - g.sectors_per_page());",
+         "laid.record.kind = PageUse::Torn;", IMAGE + "faults"),
+        ("a page may be missing without a word", "(_, Found::Sound(copy)) => found.push(self.rest_on_copy(ppn, copy, &slot)),",
+         "(_, Found::Sound(_)) => {}", IMAGE + "faults"),
+        ("a flush is answered before the disk has it",
+         "if self.outlives_host() && self.unsynced { self.sync() } else { Ok(()) }", "Ok(())", IMAGE + "power"),
+        ("the drive's thread forgets that a flush is durable", "if self.done.iter().any(durable) { image.make_durable()?; }",
+         "", IMAGE + "power"),
+        ("a block is erased before its successors are on the disk", "Change::Erased(_) => self.unsynced_pages,",
+         "Change::Erased(_) => false,", IMAGE + "power"),
+        ("an erased block is written to before its record is on the disk",
+         "last && self.unsynced_pages || self.freed.contains(&self.store.layout.geometry().block_of(ppn))",
+         "last && self.unsynced_pages", IMAGE + "power"),
+        ("a checkpoint is on the disk before what it refers to", "last && self.unsynced_pages ||", "", IMAGE + "power"),
+        ("the copy of a head is on the disk before its page",
+         "if self.outlives_host() { self.unmarked.push((at, copy)); return Ok(()); }", "", IMAGE + "power"),
+        ("a deleted image goes unnoticed", "self.health.gone = image.is_gone();", "let _ = image;", "--test serve_image"),
+    ],
+    "trace": [
+        ("a decoder's panic is printed", "if !QUIET.get() {", "if true {", "--test one_sentence"),
     ],
     "lab": [
         ("the oracle compares nothing that reads return",
@@ -303,6 +324,11 @@ MUTANTS = {
         ("the oracle compares nothing after a power cut",
          "self.checked += 1; if let Err(wrong) = self.sectors.compare(lsn, bytes, self.sectors.durable_floor(lsn)) {",
          "if let Err(wrong) = self.sectors.compare(lsn, bytes, self.sectors.durable_floor(lsn)) {", "--test oracle"),
+        ("two programs work in one run's directory", "== Err(rustix::io::Errno::WOULDBLOCK)",
+         "== Err(rustix::io::Errno::NXIO)", "--test one_sentence"),
+        ("nobody asks whether there is memory", "Some((most, whose)) if need > most =>",
+         "Some((most, whose)) if most == 0 =>", "--test one_sentence"),
+        ("verification keeps whatever it is asked to", "if now > self.most {", "if false {", "--test one_sentence"),
         ("nothing is read back in the end", "if complete { replayer.read_back()?; }", "", "--test cli"),
     ],
 }

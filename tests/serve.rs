@@ -357,7 +357,7 @@ fn bad_input_is_refused_with_one_message() {
         (&["serve", "--fuse", "not/there"], "expected a directory"),
         (&["serve", "--nbd", "unix:not/there"], "cannot listen at"),
         (&["serve", "--nbd", "0", "--image", "not/there"], "expected a file that can be written"),
-        (&["serve", "--nbd", "0", "--image", ".", "--device", "demo"], "not an image"),
+        (&["serve", "--nbd", "0", "--image", ".", "--device", "demo"], "not a regular file"),
     ] {
         let message = refused(args, dir.path());
         assert!(message.contains(part), "{message}");

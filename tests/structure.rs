@@ -64,6 +64,7 @@ fn traces_import_downwards() {
     stands(
         "crates/trace/src",
         &[
+            "quiet",
             "request",
             "options",
             "input",
@@ -90,6 +91,7 @@ fn the_laboratory_imports_downwards() {
             "units",
             "resources",
             "config",
+            "memory",
             "address",
             "workload",
             "measure",

@@ -152,6 +152,15 @@ pub enum Timing {
     Off,
 }
 
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Durability {
+    /// The server may be killed.
+    #[default]
+    Process,
+    /// The machine may lose its power: each flush waits for the disk under the image.
+    Host,
+}
+
 #[derive(Debug, Group)]
 pub struct Serve {
     #[command(flatten)]
@@ -160,6 +169,12 @@ pub struct Serve {
     /// it the flash is in memory only.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
+    /// What flushes and FUA writes to the image outlive: the end of the process, or that of the whole machine as well.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "process", requires = "image")]
+    pub durability: Durability,
+    /// Serve a damaged image: sectors that it can no longer return are media errors.
+    #[arg(long, requires = "image")]
+    pub damaged_ok: bool,
     /// Serve NBD at unix:PATH, HOST:PORT or PORT (loopback if no host is given; repeatable).
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<nandle_serve::nbd::Address>,

@@ -6,6 +6,7 @@ use std::path::Path;
 use nandle_host::drive::Refusal;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
+use nandle_lab::memory;
 use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
 use nandle_serve::live::{self, Monitor};
@@ -18,6 +19,9 @@ use crate::table;
 
 /// Schemes that are simulated beside the served one.
 const MOST_SHADOWS: usize = 8;
+
+/// Places of damage that are told of.
+const MOST_DAMAGE: usize = 50;
 
 impl From<nandle_serve::Error> for Failure {
     fn from(e: nandle_serve::Error) -> Self {
@@ -43,6 +47,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let (drive, opened) = device(&args)?;
     let state = match &opened {
         Some(image::Opened { array: None, .. }) => "new",
+        Some(image::Opened { damage, .. }) if !damage.is_empty() => "as it was left, damaged",
         _ => "as it was left",
     };
     let shadows = shadows(&args, &drive)?;
@@ -58,6 +63,15 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         shadows,
     };
     let (driver, device) = Driver::start(&drive, opened, &options)?;
+    let most = drive.config.geometry.raw_bytes();
+    if let Some((there, whose)) = memory::available()
+        && most > there
+    {
+        let (most, there) = (bytes(most), bytes(there));
+        eprintln!(
+            "nandle: note: contents are kept in memory, {most} once all of it is written; {there} are to be had ({whose})"
+        );
+    }
     let name = &drive.config.name;
     let scheme = drive.scheme();
     let size = bytes(drive.layout.logical_bytes);
@@ -217,7 +231,17 @@ fn device(args: &args::Serve) -> Result<(Drive, Option<image::Opened>), Failure>
         }
         _ => args.device.load()?,
     };
-    let opened = image::open(path, &drive)?;
+    let durability = match args.durability {
+        args::Durability::Process => image::Durability::Process,
+        args::Durability::Host => image::Durability::Host,
+    };
+    let opened = image::open(path, &drive, image::How { durability, damaged_ok: args.damaged_ok })?;
+    for damage in opened.damage.iter().take(MOST_DAMAGE) {
+        eprintln!("nandle: {}: {}", path.display(), damage.what);
+    }
+    if opened.damage.len() > MOST_DAMAGE {
+        eprintln!("nandle: {}: and {} more", path.display(), opened.damage.len() - MOST_DAMAGE);
+    }
     Ok((drive, Some(opened)))
 }
 

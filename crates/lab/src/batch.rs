@@ -19,11 +19,8 @@ use crate::Error;
 use crate::config::resolved;
 use crate::measure::Summary;
 use crate::replay::Progress;
-use crate::run::{MANIFEST, Run};
+use crate::run::{FAILURE, MANIFEST, Run, clear};
 use crate::workload::{Traces, hex};
-
-/// The file of a run that failed.
-const FAILURE: &str = "failure.json";
 
 /// A run of a batch.
 #[derive(Clone, Debug)]
@@ -100,7 +97,7 @@ pub enum State {
     Kept(Box<Summary>),
     /// It failed now, or before and was not tried again.
     Failed(String),
-    /// It was not started, or interrupted.
+    /// It was not begun, or interrupted.
     Left,
 }
 
@@ -133,7 +130,7 @@ pub enum Event<'a> {
     Over(usize, &'a State),
 }
 
-/// Jobs that nobody has started. Runs that differ in their seed alone take about as long as each other, so one of
+/// Jobs that nobody has begun. Runs that differ in their seed alone take about as long as each other, so one of
 /// each kind goes first and then the longest, lest all but one worker wait for the last.
 struct Queue {
     /// Number and kind of a job, in order.
@@ -171,7 +168,8 @@ impl Queue {
 /// holds the finished run. With `stop` set from outside, runs under way end and count as left.
 ///
 /// # Errors
-/// None of a run's own: those are its state. Only what would fail every run, an unwritable directory.
+/// None of a run's own: those are its state. Only what would fail every run, an unwritable directory, and a run that
+/// another process is at.
 pub fn work(
     jobs: &[Job],
     how: How,
@@ -189,7 +187,7 @@ pub fn work(
                     let next = lock(&queue).next();
                     let Some((n, kind)) = next else { return };
                     let started = Instant::now();
-                    if stop.load(Ordering::Relaxed) {
+                    if stop.load(Ordering::Relaxed) || lock(&broken).is_some() {
                         return;
                     }
                     match one(&jobs[n], n, how, &traces, stop, watch) {
@@ -234,7 +232,6 @@ fn one(
         if let Some(error) = failure(dir).filter(|_| !how.retry) {
             return Ok(State::Failed(error));
         }
-        clear(dir)?;
     }
     let mut progress = |p: &Progress| watch(Event::Progress(number, p));
     let run = job.run.clone();
@@ -245,6 +242,8 @@ fn one(
             None if outcome.summary.complete => return Ok(State::Done(Box::new(outcome.summary))),
             None => return Ok(State::Left),
         },
+        // Somebody else's run is left alone.
+        Ok(Err(e @ Error::Busy(_))) => return Err(e),
         Ok(Err(e)) => e.to_string(),
         Err(panic) => {
             let what = panic.downcast_ref::<String>().map(String::as_str);
@@ -283,30 +282,6 @@ pub fn failure(dir: &Path) -> Option<String> {
     let text = std::fs::read_to_string(dir.join(FAILURE)).ok()?;
     let value: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(value.get("error")?.as_str()?.to_owned())
-}
-
-/// Removes what an interrupted or failed run left: only files that runs write.
-fn clear(dir: &Path) -> Result<(), Error> {
-    let files = [
-        "config.resolved.toml",
-        "summary.json",
-        "timeseries.parquet",
-        "io.parquet",
-        "report.html",
-        FAILURE,
-        MANIFEST,
-    ];
-    let logs = ["read", "write", "trim", "flush"].map(|kind| format!("latency/{kind}.hlog"));
-    for name in files.into_iter().chain(logs.iter().map(String::as_str)) {
-        let path = dir.join(name);
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::write(&path, e)),
-            _ => {}
-        }
-    }
-    let _ = std::fs::remove_dir(dir.join("latency"));
-    let _ = std::fs::remove_dir(dir);
-    Ok(())
 }
 
 /// The run directories in `dir`, sorted by name.

@@ -11,6 +11,9 @@ pub enum Error {
     /// A trace or job file cannot be read or understood.
     #[error(transparent)]
     Trace(#[from] nandle_trace::Error),
+    /// Another process works in a run's directory.
+    #[error("{}: another process is at this run; expected it to end first, or another directory", .0.display())]
+    Busy(PathBuf),
     /// Results cannot be written.
     #[error("{path}: {source}")]
     Write {
@@ -59,7 +62,7 @@ impl Error {
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Input(_) | Self::Trace(_) => true,
+            Self::Input(_) | Self::Trace(_) | Self::Busy(_) => true,
             Self::Of { source, .. } => source.is_input(),
             _ => false,
         }

@@ -4,7 +4,7 @@
 //! [`replay`] drives it in virtual time, [`oracle`] judges what it returns, [`measure`] counts, and
 //! [`run`] does all of it and writes the run directory. [`batch`] does many runs at a time, [`sweep`] makes
 //! them from a grid and gathers their results, [`report`] shows runs as a page, [`logs`] in the words of other
-//! tools. [`reproduce`] repeats the papers' experiments.
+//! tools. [`reproduce`] repeats the papers' experiments. [`memory`] is asked for before any of it is taken.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod error;
 mod explain;
 pub mod logs;
 pub mod measure;
+pub mod memory;
 pub mod oracle;
 pub mod replay;
 pub mod report;

@@ -13,6 +13,7 @@
 
 mod cuts;
 mod feed;
+mod under_way;
 mod users;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use nandle_ssd::nand::Time;
 use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
+use under_way::{TooMuch, UnderWay};
 use users::{Issue, Users};
 
 use crate::Error;
@@ -111,6 +113,8 @@ pub struct Replayer<'a> {
     pub io: Option<IoLog>,
     /// The account of the first requests, if one is wanted.
     explain: Option<Explain>,
+    /// Contents of requests under way that are kept for the oracle.
+    under_way: UnderWay,
     /// What became of the requests.
     pub trace: Trace,
     /// The phases before the measured one.
@@ -152,6 +156,7 @@ impl<'a> Replayer<'a> {
             oracle: None,
             io: None,
             explain: None,
+            under_way: UnderWay::default(),
             trace: Trace::default(),
             prepare: Prepare::default(),
             recovery: Recovery::default(),
@@ -174,6 +179,7 @@ impl<'a> Replayer<'a> {
     /// sector.
     pub fn verify(&mut self) {
         self.oracle = Some(Oracle::of(&self.ssd));
+        self.under_way = UnderWay::on(self.ssd.layout().logical_sectors);
     }
 
     /// Cuts the power in the measured part, at instants that `seed` decides as far as they are random.
@@ -338,7 +344,7 @@ impl<'a> Replayer<'a> {
             while !self.ssd.accepts() {
                 self.step()?;
             }
-            self.submit(request, address, arrival);
+            self.submit(request, address, arrival)?;
             self.cut_behind()?;
         }
         Ok(())
@@ -363,7 +369,7 @@ impl<'a> Replayer<'a> {
                     return Ok(());
                 }
                 let Some(request) = self.next(feed, address)? else { return Ok(()) };
-                self.submit(request, address, turn);
+                self.submit(request, address, turn)?;
                 self.cut_behind()?;
             }
             if self.ssd.outstanding() > 0 {
@@ -390,7 +396,7 @@ impl<'a> Replayer<'a> {
                 if request.op == Op::FlashAlloc && request.stream != 0 && request.object != 0 {
                     self.classes.insert(request.object, request.stream);
                 }
-                self.submit_for(user, &request, address, arrival);
+                self.submit_for(user, &request, address, arrival)?;
                 self.cut_behind()?;
             }
             if self.in_phase >= reported {
@@ -438,7 +444,7 @@ impl<'a> Replayer<'a> {
             }
             self.advance(arrival)?;
             self.last_completion = arrival;
-            self.submit(request, address, arrival);
+            self.submit(request, address, arrival)?;
             self.cut_behind()?;
             while self.ssd.outstanding() > 0 {
                 self.step()?;
@@ -449,13 +455,19 @@ impl<'a> Replayer<'a> {
 
     /// Hands a request of the lone user to the device, which must accept one.
     #[inline]
-    fn submit(&mut self, request: &Request, address: &mut Address, arrival: Time) {
-        self.submit_for(0, request, address, arrival);
+    fn submit(&mut self, request: &Request, address: &mut Address, arrival: Time) -> Result<(), TooMuch> {
+        self.submit_for(0, request, address, arrival)
     }
 
     /// The same of one among several users.
     #[inline]
-    fn submit_for(&mut self, user: u8, request: &Request, address: &mut Address, arrival: Time) {
+    fn submit_for(
+        &mut self,
+        user: u8,
+        request: &Request,
+        address: &mut Address,
+        arrival: Time,
+    ) -> Result<(), TooMuch> {
         let at = arrival.max(self.ssd.now());
         self.trace.submitted += 1;
         self.in_phase += 1;
@@ -467,11 +479,13 @@ impl<'a> Replayer<'a> {
             self.trace.submitted += parts - 1;
             self.in_phase += parts - 1;
             self.trace.hints_ignored += parts;
-            return self.nothing_to_do(user, op, at, parts);
+            self.nothing_to_do(user, op, at, parts);
+            return Ok(());
         }
         let (lsn, sectors) = address.sectors(request);
         if op == Op::Trim && sectors == 0 {
-            return self.nothing_to_do(user, op, at, 1);
+            self.nothing_to_do(user, op, at, 1);
+            return Ok(());
         }
         let mut listed = Vec::new();
         let mut parts = 1;
@@ -503,6 +517,8 @@ impl<'a> Replayer<'a> {
         let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &listed };
         let contents;
         if let Some(oracle) = &mut self.oracle {
+            // The drive and the oracle keep what it holds, or may return, until it is answered.
+            self.under_way.begin(op, sectors)?;
             if op == Op::Write {
                 contents = oracle.contents(lsn, sectors);
                 command.data = &contents;
@@ -515,6 +531,7 @@ impl<'a> Replayer<'a> {
             explain.submitted(&mut self.ssd, at, &command);
         }
         self.ssd.submit(at, &command);
+        Ok(())
     }
 
     /// A request that the device need not know of is complete at once.
@@ -585,6 +602,7 @@ impl<'a> Replayer<'a> {
         for (slot, _) in self.slots.iter().zip(&lost).filter(|(_, lost)| **lost) {
             self.turns.completed(slot.user, slot.op, now);
         }
+        self.under_way.cut();
         let lost = self.slots.len() - self.free.len();
         self.trace.cut_off += lost as u64;
         self.free = (0..self.slots.len() as u32).collect();
@@ -697,6 +715,7 @@ impl<'a> Replayer<'a> {
     #[cold]
     fn note(&mut self, completion: &Completion, slot: &Slot) -> Result<(), Error> {
         if let Some(oracle) = &mut self.oracle {
+            self.under_way.end(slot.op, slot.sectors);
             oracle.completed(completion);
         }
         if let Some(io) = &mut self.io {

@@ -3,7 +3,7 @@
 mod directory;
 pub mod tables;
 
-pub(crate) use directory::write_parquet;
+pub(crate) use directory::{FAILURE, clear, write_parquet};
 pub use directory::{Loaded, MANIFEST};
 
 use std::path::PathBuf;
@@ -15,12 +15,15 @@ use crate::Error;
 use crate::config::Drive;
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, IoLog, Meter, Summary, summarise};
+use crate::memory;
 use crate::oracle::{Complaint, UNIT};
 use crate::replay::{PowerCuts, Progress, Replayer, Watch};
 use crate::resources;
 use crate::units::bytes;
 use crate::workload::{self, Asked, Traces};
 
+/// Bytes that verification takes for each sector of the host: what it may hold, and what it holds.
+const VERIFIED: u64 = 48;
 /// Memory that verification may take.
 const VERIFY_LIMIT: u64 = 16 << 30;
 
@@ -93,10 +96,8 @@ impl Run {
             notes.extend(ageing.notes);
         }
         phases.append(&mut prepared.phases);
-        let directory = output.as_deref().map(directory::Directory::create).transpose()?;
-
         if verify {
-            let need = drive.layout.logical_sectors * 48;
+            let need = drive.layout.logical_sectors * VERIFIED;
             if need > VERIFY_LIMIT {
                 return Err(Error::input(format!(
                     "--verify would need {} for a device of {}; expected a smaller device, or a run without it",
@@ -105,8 +106,10 @@ impl Run {
                 )));
             }
         }
-        let mut ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, seed)
-            .map_err(|e| Error::input(e.to_string()))?;
+        let unit = if verify { UNIT } else { 0 };
+        memory::check("the device", memory::tables(&drive, unit))?;
+        let directory = output.as_deref().map(directory::Directory::create).transpose()?;
+        let mut ssd = Ssd::new(&drive.config, unit, seed).map_err(|e| Error::input(e.to_string()))?;
         let scheme = drive.scheme();
         drive.complete(&mut ssd);
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });

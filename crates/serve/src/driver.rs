@@ -17,17 +17,19 @@ use nandle_io::{Command, Completion, Op, Status};
 use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
+use nandle_lab::memory;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_trace::{Format, Request, Writer};
 
 use crate::device::{Carrier, Job, Message, Reply, Seat};
 use crate::gate::lock;
-use crate::image::Image;
+use crate::image::{Image, Opened};
 use crate::live::shadow::{self, Shadow};
 use crate::live::snapshot::{Snapshot, Window};
 use crate::outbox;
 use crate::plan::{self, Step, Then};
+use crate::report::Health;
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
 /// Requests taken from the queue while the drive is full; further ones stay in the queue.
@@ -38,6 +40,9 @@ const PATIENCE: u64 = 1 << 28;
 const TOGETHER: u32 = 8;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
+
+/// Nanoseconds between looks at whether the image is still there.
+const LOOK: Time = 100_000_000;
 
 /// Memory that a drive may take before its first request.
 const MOST_FILLED: u64 = 16 << 30;
@@ -110,6 +115,8 @@ struct Task {
     /// Since when the present command's latency counts.
     since: Time,
     op: Op,
+    /// What the present command is answered for outlives whatever the image outlives.
+    durable: bool,
     bytes: u64,
     /// The sectors that the present step changes.
     changes: Option<Changes>,
@@ -147,6 +154,9 @@ pub struct Driver {
     failed: Option<Error>,
     shape: Shape,
     image: Option<Image>,
+    health: Health,
+    /// When it was last seen that the image is where it should be.
+    looked: Time,
     changes: Vec<Change>,
     meter: Meter,
     lateness: Lateness,
@@ -176,11 +186,7 @@ impl Driver {
     ///
     /// # Errors
     /// If the configuration does not stand, or image or trace cannot be written.
-    pub fn start(
-        drive: &Drive,
-        image: Option<crate::image::Opened>,
-        options: &Options,
-    ) -> Result<(Self, Device), Error> {
+    pub fn start(drive: &Drive, image: Option<Opened>, options: &Options) -> Result<(Self, Device), Error> {
         let config = &drive.config;
         if config.precondition.age_with.is_some() {
             return Err(Error::input(
@@ -204,15 +210,25 @@ impl Driver {
                 nandle_lab::units::bytes(MOST_FILLED)
             )));
         }
+        let unit = config.geometry.sector_bytes as usize;
+        let shadows = options.shadows.iter().map(|shadow| memory::tables(shadow, 0)).sum::<u64>();
+        memory::check("the device", memory::tables(drive, unit) + shadows)
+            .map_err(|e| Error::input(e.to_string()))?;
         let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
+        let mut health = Health::default();
         let (mut ssd, mut image) = match image {
-            Some(crate::image::Opened { image, array: Some(array) }) => {
+            Some(Opened { image, array: Some(array), damage }) => {
+                let some_lost = array.any_lost();
                 let mut ssd = Ssd::power_on(config, Silicon(*array), options.seed).map_err(stands)?;
                 drive.complete(&mut ssd);
+                health.damaged = damage.len() as u64;
+                if some_lost {
+                    health.unreadable_sectors = ssd.inspect().unreadable;
+                    ssd.note_unreadable(health.unreadable_sectors);
+                }
                 (ssd, Some(image))
             }
             other => {
-                let unit = config.geometry.sector_bytes as usize;
                 let mut ssd = Ssd::new(config, unit, options.seed).map_err(stands)?;
                 drive.complete(&mut ssd);
                 ssd.keep_changes();
@@ -265,6 +281,8 @@ impl Driver {
             failed: None,
             shape,
             image,
+            health,
+            looked: 0,
             changes,
             meter,
             lateness: Lateness::default(),
@@ -358,6 +376,7 @@ impl Driver {
 
     fn finish(mut self, result: Result<bool, Error>) -> Result<Ended, Error> {
         let end = result?;
+        self.look_after_image(true);
         self.meter.finish(&self.ssd);
         let report = self.report();
         let lost = self.ssd.outstanding();
@@ -371,8 +390,11 @@ impl Driver {
         } else {
             Some(self.ssd)
         };
-        if let Some(image) = &mut self.image {
-            image.sync()?;
+        if let Some(image) = self.image {
+            image.close()?;
+        }
+        if let Some(gone) = self.health.gone {
+            return Err(Error::Gone(gone));
         }
         if let Some(record) = self.record {
             record.finish()?;
@@ -402,8 +424,10 @@ impl Driver {
     }
 
     fn snapshot(&mut self) -> Snapshot {
+        self.look_after_image(true);
         let waiting = self.ready.len() + self.held.len();
         let mut snapshot = Snapshot::of(&self.ssd, &self.meter, waiting);
+        snapshot.image = self.image.is_some().then(|| self.health.clone());
         snapshot.wall_ns = self.clock.now();
         snapshot.window = self.window.replace(Box::default());
         snapshot
@@ -538,7 +562,31 @@ impl Driver {
         Ok(())
     }
 
+    /// Whether the image is still where it should be. What is written to one that is not outlives nothing.
+    fn look_after_image(&mut self, now: bool) {
+        let Some(image) = &self.image else { return };
+        let at = self.clock.now();
+        if self.health.gone.is_some() || !now && at < self.looked + LOOK {
+            return;
+        }
+        self.looked = at;
+        self.health.gone = image.is_gone();
+        if let Some(what) = &self.health.gone {
+            eprintln!(
+                "nandle: {what}; until this process ends, what there was of it is among the files in /proc/{}/fd",
+                std::process::id()
+            );
+        }
+    }
+
     fn job(&mut self, job: Job) -> Result<(), Error> {
+        if job.io.op != Op::Read {
+            self.look_after_image(false);
+            if self.health.gone.is_some() {
+                (job.reply)(Err(Fault::Image));
+                return Ok(());
+            }
+        }
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
                 (job.reply)(Ok(Vec::new()));
@@ -562,6 +610,7 @@ impl Driver {
             answer: Vec::new(),
             since: if self.timing == Timing::Real { job.arrival } else { Time::MAX },
             op: Op::Flush,
+            durable: false,
             bytes: 0,
             changes: None,
         };
@@ -624,6 +673,7 @@ impl Driver {
         let since = task.since.min(at);
         let Step { op, lsn, sectors, fua, stream, data, then } = step;
         (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
+        task.durable = fua || op == Op::Flush;
         let command = Command { id: number, op, lsn, sectors, fua, stream, data: &data };
         self.submit(at, since, &command)
     }
@@ -700,6 +750,10 @@ impl Driver {
             if !self.changes.is_empty() {
                 image.follow(self.ssd.flash().array(), &self.changes)?;
                 self.changes.clear();
+            }
+            let durable = |c: &Completion| self.tasks.get(&c.id).is_some_and(|task| task.durable);
+            if self.done.iter().any(durable) {
+                image.make_durable()?;
             }
         }
         let mut done = std::mem::take(&mut self.done);

@@ -14,6 +14,9 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The image is no longer where it should be.
+    #[error("{0}")]
+    Gone(String),
     /// The drive makes no progress: requests are outstanding and nothing is under way.
     #[error(
         "the device is stuck at {at_ns} ns with {outstanding} requests outstanding \

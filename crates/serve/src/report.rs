@@ -7,6 +7,17 @@ use nandle_lab::measure::{KINDS, Meter};
 use nandle_lab::units::{bytes, count, time};
 use nandle_ssd::Ssd;
 
+/// What is wrong with the image that is served from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// Places that were found damaged when it was opened.
+    pub damaged: u64,
+    /// Sectors that could not be read any more then.
+    pub unreadable_sectors: u64,
+    /// It is not where it should be any more.
+    pub gone: Option<String>,
+}
+
 /// How long after the modelled time answers were given.
 #[derive(Clone, Debug)]
 pub struct Lateness {

@@ -465,7 +465,7 @@ group! {
         program_failures: u64,
         /// Blocks that their last erase took out of use.
         erase_failures: u64,
-        /// Sectors that host reads asked for and did not get.
+        /// Sectors that host reads asked for and did not get; of a served drive also those that its image no longer had at the start.
         unreadable_sectors: u64,
         /// The drive takes no more writes: too few good blocks are left.
         read_only: bool,

@@ -27,8 +27,8 @@ use named::Named;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 pub use rules::Allowed;
 use rules::{Rules, ranges};
-use sectors::Sectors;
 pub use sectors::UNIT;
+use sectors::{Floors, Sectors};
 use unflushed::{Piece, Unflushed};
 
 use crate::measure::summary::Integrity;
@@ -47,7 +47,7 @@ struct Pending {
     stamp: u64,
     allowed: Allowed,
     /// For a read: what each sector may return at least.
-    floors: Vec<u64>,
+    floors: Floors,
     /// For a flush: what it makes durable.
     covers: Vec<Piece>,
 }
@@ -177,7 +177,7 @@ impl Oracle {
             fua: command.fua,
             stamp: self.stamp,
             allowed,
-            floors: Vec::new(),
+            floors: Floors::default(),
             covers: Vec::new(),
         };
         match command.op {
@@ -251,8 +251,8 @@ impl Oracle {
     /// Compares what a read returned.
     fn returned(&mut self, read: &Pending, completion: &Completion) {
         let mut gone = completion.unreadable.iter().peekable();
-        for ((lsn, bytes), &floor) in
-            read.range.clone().zip(completion.data.chunks_exact(UNIT)).zip(&read.floors)
+        for ((lsn, bytes), floor) in
+            read.range.clone().zip(completion.data.chunks_exact(UNIT)).zip(read.floors.each())
         {
             if is_next(&mut gone, lsn) {
                 self.unreadable += 1;

@@ -26,31 +26,62 @@ use crate::workload::{Asked, FileHash};
 /// The file that marks a run directory; written last.
 pub const MANIFEST: &str = "manifest.json";
 
-/// A run directory under construction.
-pub(super) struct Directory(PathBuf);
+/// The file of a run that failed, among several.
+pub(crate) const FAILURE: &str = "failure.json";
+
+/// Everything that a run may leave in its directory.
+const FILES: [&str; 7] = [
+    MANIFEST,
+    "config.resolved.toml",
+    "summary.json",
+    "timeseries.parquet",
+    "io.parquet",
+    "report.html",
+    FAILURE,
+];
+const LATENCY: &str = "latency";
+/// Logs of latencies, in a directory of their own.
+const LOGS: [&str; 4] = ["read.hlog", "write.hlog", "trim.hlog", "flush.hlog"];
+
+/// A run directory under construction, locked.
+pub(super) struct Directory {
+    path: PathBuf,
+    /// Nobody else works in it while this is open.
+    _lock: File,
+}
 
 impl Directory {
-    /// Makes the directory. An existing one must be empty or an earlier run's.
+    /// Makes the directory. An existing one must be empty or an earlier run's, whether that came to its end or not:
+    /// what that left is removed.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
-        if path.exists() {
-            let taken = fs::read_dir(path).map_or(true, |mut entries| entries.next().is_some());
-            if taken && !path.join(MANIFEST).is_file() {
+        let no = |e: io::Error| Error::input(format!("{}: {e}", path.display()));
+        if path.exists() && !path.join(MANIFEST).is_file() {
+            let entries = fs::read_dir(path).map_err(no)?.collect::<Result<Vec<_>, _>>().map_err(no)?;
+            let known = |name: &std::ffi::OsStr| FILES.iter().any(|file| name == *file) || name == LATENCY;
+            if let Some(foreign) = entries.iter().find(|entry| !known(&entry.file_name())) {
                 return Err(Error::input(format!(
-                    "{}: exists and is not a run directory; expected a new name for -o",
-                    path.display()
+                    "{}: exists and is not a run directory ({} is in it); expected a new name for -o",
+                    path.display(),
+                    foreign.file_name().display()
                 )));
             }
         }
-        fs::create_dir_all(path.join("latency"))
-            .map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
-        // An earlier run's log would be taken for this one's.
-        let _ = fs::remove_file(path.join("io.parquet"));
-        Ok(Self(path.to_owned()))
+        fs::create_dir_all(path).map_err(no)?;
+        let lock = File::open(path).map_err(no)?;
+        // A file system that cannot lock has to do without.
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            == Err(rustix::io::Errno::WOULDBLOCK)
+        {
+            return Err(Error::Busy(path.to_owned()));
+        }
+        clear(path)?;
+        fs::create_dir_all(path.join(LATENCY)).map_err(no)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     /// A file in it.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// Writes everything; the manifest, which marks a finished run, last.
@@ -98,8 +129,6 @@ impl Directory {
             let path = self.path(&format!("latency/{name}.hlog"));
             let whole = &meter.latency[op as usize];
             if whole.requests == 0 {
-                // An earlier run in this directory may have left one.
-                let _ = fs::remove_file(&path);
                 continue;
             }
             let mut out = io::BufWriter::new(File::create(&path).map_err(|e| Error::write(&path, e))?);
@@ -108,6 +137,20 @@ impl Directory {
         }
         Ok(())
     }
+}
+
+/// Removes what an earlier run left, and nothing else.
+pub(crate) fn clear(dir: &Path) -> Result<(), Error> {
+    let logs = LOGS.map(|log| format!("{LATENCY}/{log}"));
+    for name in FILES.into_iter().chain(logs.iter().map(String::as_str)) {
+        let path = dir.join(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::write(&path, e)),
+            _ => {}
+        }
+    }
+    let _ = fs::remove_dir(dir.join(LATENCY));
+    Ok(())
 }
 
 /// An interval log: one histogram of nanoseconds for each row of the measured part, where rows keep
@@ -219,6 +262,11 @@ impl Loaded {
 
 /// The rows of a Parquet file as one batch.
 pub(crate) fn read_parquet(path: &Path) -> Result<RecordBatch, String> {
+    // The decoder is not ours: it may panic on a damaged file.
+    nandle_trace::quietly(|| decode_parquet(path)).unwrap_or_else(|| Err("the file is damaged".into()))
+}
+
+fn decode_parquet(path: &Path) -> Result<RecordBatch, String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
     let schema = Arc::clone(reader.schema());

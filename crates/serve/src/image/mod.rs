@@ -4,53 +4,87 @@
 //! 0        header: magic, version, checksum, the device's configuration
 //! 64 KiB   block records, 32 bytes each: erases, condition
 //!          page records, a slot each: out-of-band area (1 KiB), contents
+//!          block records again
+//!          copies of the pages' out-of-band areas, 1 KiB each
+//!          who has it open
 //! ```
 //!
 //! Only what operations have finished is in it, in the order in which they finished, so whenever the
-//! process is killed the file holds what a power cut at that moment would have left. A record that
-//! was half written fails its checksum: a page reads as torn, a block as one whose erase was cut off.
-//! This is about the process: against a crash of the whole machine the file is as safe as the file
-//! system's cache, that is after [`Image::sync`].
+//! process is killed the file holds what a power cut at that moment would have left. What is read back, and what
+//! counts as damage, is in [`load`].
+//!
+//! With [`Durability::Host`] the same holds when the machine goes down. Between two syncs its disk may carry out writes
+//! in any order, or not at all, so a sync comes first
+//!
+//! - before a flush or a FUA write is answered,
+//! - before a block is erased, a page torn or a checkpoint's page written: what supersedes the old pages, and what the
+//!   checkpoint speaks of, is on the disk then,
+//! - before an erased block is written to, and before its old pages are freed: its new record is on the disk then.
+//!
+//! The copy of a page's head is written once the page is on the disk.
 
 pub mod check;
+mod damage;
+mod layout;
+mod load;
+mod medium;
 pub mod record;
+mod session;
+mod store;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Extents, Geometry, Oob, PageUse, Ppn};
-use record::{BLOCK_BYTES, BlockRecord, PAGE_HEAD, PageRecord, write_page};
-use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Oob, PageUse, Ppn};
+use rustix::fs::{FlockOperation, RenameFlags};
 
+use self::layout::HEADER;
+pub use self::load::{Contents, Damage, Outcome};
+use self::load::{Loaded, Repair};
+use self::medium::Medium;
+use self::record::{BlockRecord, copy_of, write_page};
+pub use self::session::Durability;
+use self::session::Session;
+use self::store::{Store, read};
 use crate::Error;
 
 const MAGIC: &[u8; 16] = b"nandle image\r\n\x1a\n";
-/// Since version 2 every block has a record, also one that was never erased.
-const VERSION: u32 = 2;
-const HEADER: u64 = 64 << 10;
+/// Since version 2 every block has a record, also one that was never erased; since version 3 records of blocks and
+/// heads of pages are there twice.
+const VERSION: u32 = 3;
 /// magic, version, length of the text, checksum of what follows, seed, logical bytes, text
 const FIXED: usize = 48;
-/// Page slots begin at multiples of this, so that a hole frees what it covers.
-const ALIGN: u64 = 4096;
 
 /// Settings that may differ from those with which an image was made: they change neither what the
 /// flash holds nor how it is read.
 const FREE: [&str; 7] = ["name", "description", "timing", "queue", "precondition", "gc", "faults"];
 
+/// How an image is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// What its writes outlive.
+    pub durability: Durability,
+    /// Damage is accepted: what can no longer be read is said to be unreadable.
+    pub damaged_ok: bool,
+}
+
 /// An image, locked, and where everything lies in it.
 #[derive(Debug)]
 pub struct Image {
-    file: File,
-    path: PathBuf,
-    geometry: Geometry,
-    pages_at: u64,
-    slot_bytes: u64,
-    /// Of the layout.
-    version: u32,
+    store: Store,
+    session: Session,
     buffer: Vec<u8>,
+    /// Pages were written since the last sync; or anything that counts.
+    unsynced_pages: bool,
+    unsynced: bool,
+    /// Copies of heads whose pages may not be on the disk yet: place and bytes.
+    unmarked: Vec<(u64, Vec<u8>)>,
+    /// Erased blocks whose records may not be on the disk yet.
+    freed: Vec<Block>,
+    /// Where it lies until it is finished.
+    unfinished: Option<PathBuf>,
 }
 
 /// An image that is ready to be served from.
@@ -60,6 +94,8 @@ pub struct Opened {
     pub image: Image,
     /// What it holds; none if it is new.
     pub array: Option<Box<Array>>,
+    /// Damage that was accepted.
+    pub damage: Vec<Damage>,
 }
 
 /// What the header of an image says.
@@ -75,85 +111,150 @@ pub struct Header {
     pub version: u32,
 }
 
-/// Reads the header of the image at `path`; none if there is no file, or nothing in it yet.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Of a header with a text of `text` bytes.
+fn checksum(bytes: &[u8], text: usize) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    if word(bytes, 16) >= 3 {
+        hasher.update(&bytes[16..24]);
+    }
+    hasher.update(&bytes[28..FIXED + text]);
+    hasher.finalize()
+}
+
+/// Reads the header of the image at `path`; none if there is no file.
 ///
 /// # Errors
 /// If the file is no image, of another version, damaged, or cannot be read.
 pub fn header(path: &Path) -> Result<Option<Header>, Error> {
     let fail = |e| Error::io(path.display().to_string(), e);
-    let file = match File::open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(fail)?,
-    };
-    let metadata = file.metadata().map_err(fail)?;
-    if metadata.is_file() && metadata.len() == 0 {
-        return Ok(None);
-    }
     let no =
         |what: &str| Error::input(format!("{}: {what}; expected an image that nandle made", path.display()));
+    // Not by opening it: that waits for ever if it is a FIFO.
+    match fs::metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(fail(e)),
+        Ok(metadata) if !metadata.is_file() => return Err(no("not a regular file")),
+        Ok(metadata) if metadata.len() == 0 => {
+            return Err(no("there is nothing in it (remove it if a new image is to be made in its place)"));
+        }
+        Ok(_) => {}
+    }
+    let file = File::open(path).map_err(fail)?;
+    read_header(&file).map_err(fail)?.map(Some).map_err(|what| no(&what))
+}
+
+/// What a header says, or what is wrong with it.
+fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
     let mut bytes = vec![0; HEADER as usize];
-    let whole = metadata.is_file() && file.read_exact_at(&mut bytes, 0).is_ok();
-    if whole && bytes.iter().all(|&byte| byte == 0) {
-        return Ok(None);
+    read(medium, &mut bytes, 0)?;
+    let no = |what: &str| Ok(Err(what.to_owned()));
+    if bytes.iter().all(|&byte| byte == 0) {
+        return no(
+            "there are only zeros where its header should be (remove it if a new image is to be made in its place)",
+        );
     }
-    if !whole || bytes[..16] != *MAGIC {
-        return Err(no("not an image of a nandle device"));
+    if medium.length()? < HEADER || bytes[..16] != *MAGIC {
+        return no("not an image of a nandle device");
     }
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-    if !(1..=VERSION).contains(&word(16)) {
-        let known = format!("this program knows versions 1 to {VERSION}");
-        return Err(no(&format!("image version {}, {known}", word(16))));
+    let version = word(&bytes, 16);
+    if !(1..=VERSION).contains(&version) {
+        return no(&format!("image version {version}, this program knows versions 1 to {VERSION}"));
     }
-    let text =
-        bytes.get(FIXED..FIXED.saturating_add(word(20) as usize)).ok_or_else(|| no("damaged header"))?;
-    if crc32fast::hash(&bytes[28..FIXED + text.len()]) != word(24) {
-        return Err(no("damaged header: its checksum is wrong"));
+    let Some(text) = bytes.get(FIXED..FIXED.saturating_add(word(&bytes, 20) as usize)) else {
+        return no("damaged header");
+    };
+    if checksum(&bytes, text.len()) != word(&bytes, 24) {
+        return no("damaged header: its checksum is wrong");
     }
     let config = std::str::from_utf8(text).ok().and_then(|text| toml::from_str(text).ok());
-    let config = config.ok_or_else(|| no("a device in the header that this program does not understand"))?;
-    Ok(Some(Header { config, seed: long(32), logical_bytes: long(40), version: word(16) }))
+    let Some(config) = config else {
+        return no("a device in the header that this program does not understand");
+    };
+    let long = |at: usize| u64::from(word(&bytes, at)) | u64::from(word(&bytes, at + 4)) << 32;
+    Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), version }))
 }
 
 /// Opens the image at `path` for `drive`, or makes a new one if there is none.
 ///
 /// # Errors
-/// If it is in use, cannot be read or written, is damaged, or is that of another device: the message
-/// names the first setting that differs.
-pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
-    let fail = |e| Error::io(path.display().to_string(), e);
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(|e| {
-            Error::input(format!("{}: {e}; expected a file that can be written", path.display()))
-        })?;
+/// If it is in use, cannot be read or written, is damaged (and that was not accepted, or what is missing is not known),
+/// or is that of another device: the message names the first setting that differs.
+pub fn open(path: &Path, drive: &Drive, how: How) -> Result<Opened, Error> {
+    let Some(header) = header(path)? else {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".new");
+        let unfinished = PathBuf::from(unfinished);
+        let file = locked(&unfinished, path, true)?;
+        return create(Box::new(file), path, drive, how, Some(unfinished));
+    };
+    let file = locked(path, path, false)?;
+    open_in(Box::new(file), path, &header, drive, how)
+}
+
+/// Opens the file at `at` and locks it.
+fn locked(at: &Path, path: &Path, create: bool) -> Result<File, Error> {
+    let no = |what: String| Error::input(format!("{}: {what}", path.display()));
+    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(at);
+    let file = file.map_err(|e| no(format!("{e}; expected a file that can be written")))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         if e == rustix::io::Errno::WOULDBLOCK {
-            Error::input(format!(
-                "{}: in use by another process; expected an image that is free",
-                path.display()
-            ))
+            no("in use by another process; expected an image that is free".into())
         } else {
-            fail(e.into())
+            Error::io(path.display().to_string(), e)
         }
     })?;
-    let mut image = Image::around(file, path, &drive.config.unit_geometry());
-    let Some(header) = header(path)? else {
-        // Nothing, or what is left of one that was not finished.
-        image.file.set_len(0).and_then(|()| image.file.set_len(image.end())).map_err(fail)?;
-        return Ok(Opened { image, array: None });
-    };
-    image.version = header.version;
-    fits(path, &header, drive)?;
-    let bytes = image.file.metadata().map_err(fail)?.len();
-    if bytes < image.end() {
-        return Err(Error::input(format!(
-            "{}: truncated: {bytes} bytes, {} expected (nandle fsck says what is left)",
-            path.display(),
-            image.end()
-        )));
+    Ok(file)
+}
+
+/// A new image, to be filled.
+fn create(
+    medium: Box<dyn Medium>,
+    path: &Path,
+    drive: &Drive,
+    how: How,
+    unfinished: Option<PathBuf>,
+) -> Result<Opened, Error> {
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), VERSION);
+    image.session = Session::new(how.durability);
+    image.unfinished = unfinished;
+    // What is left of one that was not finished does not count.
+    let end = image.store.layout.end(VERSION);
+    image.store.set_length(0)?;
+    image.store.set_length(end)?;
+    Ok(Opened { image, array: None, damage: vec![] })
+}
+
+/// An image with contents.
+fn open_in(
+    medium: Box<dyn Medium>,
+    path: &Path,
+    header: &Header,
+    drive: &Drive,
+    how: How,
+) -> Result<Opened, Error> {
+    fits(path, header, drive)?;
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), header.version);
+    let Loaded { array, damage, repairs, .. } = load::load(&image.store, &drive.config)?;
+    let unknown = damage.iter().find(|damage| damage.outcome == Outcome::Unknown);
+    if let Some(first) = unknown.or(damage.first())
+        && (unknown.is_some() || !how.damaged_ok)
+    {
+        let more = if damage.len() > 1 { format!(" (and {} more)", damage.len() - 1) } else { String::new() };
+        let so = if unknown.is_some() {
+            "no drive starts from it"
+        } else {
+            "expected a sound one, or --damaged-ok to go on without what is lost"
+        };
+        let name = path.display();
+        return Err(Error::input(format!("{name}: {}{more}; {so} (nandle fsck says all of it)", first.what)));
     }
-    let array = Box::new(image.load(&drive.config)?);
-    Ok(Opened { image, array: Some(array) })
+    image.session = Session::new(how.durability);
+    image.repair(&array, &repairs)?;
+    Ok(Opened { image, array: Some(array), damage })
 }
 
 /// Whether the device of an image is the one that was asked for.
@@ -193,58 +294,39 @@ fn compare(at: &str, a: &toml::Value, b: &toml::Value, differs: &mut Option<(Str
 }
 
 impl Image {
-    /// An image of such a device in `file`, without a look at it.
-    fn around(file: File, path: &Path, geometry: &Geometry) -> Self {
-        let table = geometry.blocks() * BLOCK_BYTES as u64;
+    /// An image of such a device in `medium`, without a look at it.
+    fn around(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry, version: u32) -> Self {
         Self {
-            file,
-            path: path.to_owned(),
-            pages_at: (HEADER + table).next_multiple_of(ALIGN),
-            slot_bytes: (PAGE_HEAD as u64 + u64::from(geometry.page_bytes)).next_multiple_of(ALIGN),
-            version: VERSION,
-            geometry: geometry.clone(),
+            store: Store::new(medium, path, geometry, version),
+            session: Session::new(Durability::Process),
             buffer: Vec::new(),
+            unsynced_pages: false,
+            unsynced: false,
+            unmarked: Vec::new(),
+            freed: Vec::new(),
+            unfinished: None,
         }
     }
 
-    /// Where the last page record ends.
-    fn end(&self) -> u64 {
-        self.pages_at + self.geometry.pages() * self.slot_bytes
+    fn outlives_host(&self) -> bool {
+        self.session.durability == Durability::Host
     }
 
-    /// Reads what is at `at`; zeros behind the end of a file that is too short.
-    fn read(&self, mut into: &mut [u8], mut at: u64) -> Result<(), Error> {
-        while !into.is_empty() {
-            match self.file.read_at(into, at) {
-                Ok(0) => {
-                    into.fill(0);
-                    break;
-                }
-                Ok(n) => {
-                    into = &mut into[n..];
-                    at += n as u64;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.fail(e)),
-            }
-        }
-        Ok(())
+    /// What is wrong if it is not where it should be any more, or not as long.
+    #[must_use]
+    pub fn is_gone(&self) -> Option<String> {
+        let end = self.store.layout.end(VERSION);
+        let how = if !self.store.medium.is_at(&self.store.path) {
+            "was deleted or replaced"
+        } else if self.store.medium.length().is_ok_and(|bytes| bytes < end) {
+            "was truncated"
+        } else {
+            return None;
+        };
+        Some(format!("{} {how} while it was served: no writes are taken any more", self.store.path.display()))
     }
 
-    /// Whether nothing was ever written to the pages of a block, or a hole was punched there: such blocks
-    /// are many, and are not looked at page by page.
-    fn is_hole(&self, block: Block) -> bool {
-        let first = self.slot(self.geometry.ppn(block, 0));
-        let end = first + u64::from(self.geometry.pages_per_block) * self.slot_bytes;
-        match rustix::fs::seek(&self.file, SeekFrom::Data(first)) {
-            Ok(data) => data >= end,
-            Err(e) => e == rustix::io::Errno::NXIO,
-        }
-    }
-
-    fn fail(&self, e: impl Into<std::io::Error>) -> Error {
-        Error::io(self.path.display().to_string(), e)
-    }
+    // ---- beginning and end ------------------------------------------------------------------------
 
     fn write_header(&self, drive: &Drive, seed: u64) -> Result<(), Error> {
         let text = config::resolved(drive);
@@ -258,34 +340,115 @@ impl Image {
         if bytes.len() as u64 > HEADER {
             return Err(Error::input(format!(
                 "{}: the device's description takes {} bytes; expected at most {}",
-                self.path.display(),
+                self.store.path.display(),
                 bytes.len(),
                 HEADER
             )));
         }
-        let sum = crc32fast::hash(&bytes[28..]);
+        let sum = checksum(&bytes, text.len());
         bytes[24..28].copy_from_slice(&sum.to_le_bytes());
         bytes.resize(HEADER as usize, 0);
-        self.file.write_all_at(&bytes, 0).map_err(|e| self.fail(e))
+        self.store.write(&bytes, 0)
     }
 
-    /// Everything that a new drive holds before its first request; the header comes last, so that
-    /// an image that was not finished is none.
+    /// Everything that a new drive holds before its first request. Only then it gets its name, so that an image that
+    /// was not finished is none.
     pub(crate) fn filled(mut self, drive: &Drive, seed: u64, array: &Array) -> Result<Self, Error> {
-        for plane in 0..self.geometry.planes() {
-            for block in self.geometry.blocks_of(plane) {
-                self.write_block(array, block, false)?;
-                for page in 0..self.geometry.pages_per_block {
-                    let ppn = self.geometry.ppn(block, page);
-                    if array.page_use(ppn) != PageUse::Erased {
-                        self.write_page(array, ppn)?;
-                    }
+        let blocks: Vec<Block> = self.store.layout.blocks().collect();
+        for block in blocks {
+            self.write_block(array, block)?;
+            for page in 0..self.store.layout.geometry().pages_per_block {
+                let ppn = self.store.layout.geometry().ppn(block, page);
+                if array.page_use(ppn) != PageUse::Erased {
+                    self.write_page(array, ppn)?;
                 }
             }
         }
+        self.settle()?;
         self.write_header(drive, seed)?;
+        self.begin_session()?;
+        if let Some(unfinished) = &self.unfinished {
+            let name = |flags| {
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    unfinished,
+                    rustix::fs::CWD,
+                    &self.store.path,
+                    flags,
+                )
+            };
+            let named = name(RenameFlags::NOREPLACE);
+            // A file system that does not know the flag.
+            let named =
+                if named == Err(rustix::io::Errno::INVAL) { name(RenameFlags::empty()) } else { named };
+            named.map_err(|e| self.store.fail(e))?;
+            if self.outlives_host() {
+                let parent = self.store.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let directory = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
+                directory.map_err(|e| self.store.fail(e))?;
+            }
+        }
+        self.unfinished = None;
         Ok(self)
     }
+
+    /// Writes what was found to be missing, or torn.
+    fn repair(&mut self, array: &Array, repairs: &[Repair]) -> Result<(), Error> {
+        let old = self.store.version < VERSION;
+        if old {
+            let end = self.store.layout.end(VERSION);
+            self.store.set_length(end)?;
+        }
+        for &repair in repairs {
+            match repair {
+                Repair::Page(ppn) => self.write_page(array, ppn)?,
+                Repair::Copy(ppn) => {
+                    self.lay_out_page(array, ppn);
+                    self.store.write(&copy_of(&self.buffer), self.store.layout.copy(ppn))?;
+                }
+                Repair::Block(block) => self.write_block(array, block)?,
+                Repair::Clear(ppn) => {
+                    let bytes = vec![0; self.store.layout.slots().1 as usize];
+                    self.store.write(&bytes, self.store.layout.slot(ppn))?;
+                }
+            }
+        }
+        self.settle()?;
+        if old {
+            let mut bytes = vec![0; HEADER as usize];
+            self.store.read(&mut bytes, 0)?;
+            bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
+            let sum = checksum(&bytes, word(&bytes, 20) as usize);
+            bytes[24..28].copy_from_slice(&sum.to_le_bytes());
+            self.store.write(&bytes, 0)?;
+            self.store.version = VERSION;
+        }
+        self.begin_session()
+    }
+
+    /// From now on it is known that it is open, and what its writes outlive.
+    fn begin_session(&self) -> Result<(), Error> {
+        self.store.write(&self.session.bytes(), self.store.layout.session())?;
+        self.store.sync()
+    }
+
+    /// Everything is on the disk, copies included.
+    fn settle(&mut self) -> Result<(), Error> {
+        self.sync()?;
+        self.store.sync()
+    }
+
+    /// Brings everything to the disk, and notes that nobody has it open.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.settle()?;
+        self.session.open = false;
+        self.begin_session()
+    }
+
+    // ---- while it is served -----------------------------------------------------------------------
 
     /// Carries over what has changed on flash.
     ///
@@ -293,173 +456,119 @@ impl Image {
     /// If the file cannot be written: nothing can be promised any more.
     pub fn follow(&mut self, array: &Array, changes: &[Change]) -> Result<(), Error> {
         for &change in changes {
+            let barrier = self.outlives_host() && self.needs_sync(array, change);
+            if barrier {
+                self.sync()?;
+            }
             match change {
+                Change::Page(ppn) if array.page_use(ppn) == PageUse::Erased => {}
                 Change::Page(ppn) => self.write_page(array, ppn)?,
-                Change::Block(block) => self.write_block(array, block, false)?,
-                Change::Erased(block) => self.write_block(array, block, true)?,
+                Change::Block(block) => self.write_block(array, block)?,
+                Change::Erased(block) => {
+                    // The record first: from then on the old pages count as erased, whether the hole is there or not.
+                    self.write_block(array, block)?;
+                    self.freed.push(block);
+                    if !self.outlives_host() {
+                        self.free_erased()?;
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Brings the file to the disk.
+    /// Whether what was written before must be on the disk before this.
+    fn needs_sync(&self, array: &Array, change: Change) -> bool {
+        match change {
+            Change::Page(ppn) => {
+                let last = matches!(array.page_use(ppn), PageUse::Checkpoint | PageUse::Torn);
+                last && self.unsynced_pages
+                    || self.freed.contains(&self.store.layout.geometry().block_of(ppn))
+            }
+            Change::Block(block) => {
+                array.condition(block) == BlockCondition::Undefined && self.unsynced_pages
+            }
+            Change::Erased(_) => self.unsynced_pages,
+        }
+    }
+
+    /// Before a flush or a FUA write is answered: what it covers outlives what it is to outlive.
     ///
     /// # Errors
-    /// If the system cannot.
-    pub fn sync(&mut self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|e| self.fail(e))
+    /// If the system cannot: nothing can be promised any more.
+    pub fn make_durable(&mut self) -> Result<(), Error> {
+        if self.outlives_host() && self.unsynced { self.sync() } else { Ok(()) }
     }
 
-    /// Blocks and pages without the gaps that addresses have.
-    fn number(&self, block: Block) -> u64 {
-        let g = &self.geometry;
-        let index = block.0 & ((1 << g.block_bits()) - 1);
-        u64::from(g.plane_of(block)) * u64::from(g.blocks_per_plane) + u64::from(index)
+    /// Brings pages and block records to the disk; then copies of their heads may be written, and erased blocks freed.
+    fn sync(&mut self) -> Result<(), Error> {
+        self.store.sync()?;
+        (self.unsynced_pages, self.unsynced) = (false, false);
+        for (at, bytes) in std::mem::take(&mut self.unmarked) {
+            self.store.write(&bytes, at)?;
+        }
+        self.free_erased()
     }
 
-    fn slot(&self, ppn: Ppn) -> u64 {
-        let g = &self.geometry;
-        let page = self.number(g.block_of(ppn)) * u64::from(g.pages_per_block) + u64::from(g.page_of(ppn));
-        self.pages_at + page * self.slot_bytes
+    fn free_erased(&mut self) -> Result<(), Error> {
+        for block in std::mem::take(&mut self.freed) {
+            for area in self.store.layout.areas(block) {
+                self.store.punch(area)?;
+            }
+        }
+        Ok(())
     }
 
-    fn write_page(&mut self, array: &Array, ppn: Ppn) -> Result<(), Error> {
-        let oob = array.oob(ppn);
+    /// Lays a page's record out in the buffer.
+    fn lay_out_page(&mut self, array: &Array, ppn: Ppn) {
+        let oob: Oob<'_> = array.oob(ppn);
         let contents: Vec<&[u8]> = match oob.kind {
-            PageUse::Erased => return Ok(()),
-            PageUse::Data => array.sectors(ppn, 0, self.geometry.sectors_per_page()).collect(),
+            PageUse::Data => array.sectors(ppn, 0, self.store.layout.geometry().sectors_per_page()).collect(),
             PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
                 array.note(ppn).map(|note| &note[..]).into_iter().collect()
             }
-            PageUse::Padding | PageUse::Torn => vec![],
+            PageUse::Padding | PageUse::Torn | PageUse::Erased => vec![],
         };
-        let mut buffer = std::mem::take(&mut self.buffer);
         let numbers = (array.seq(ppn), array.version(ppn), array.lost(ppn));
-        write_page(&mut buffer, ppn.0, numbers, &oob, &contents);
-        let result = self.file.write_all_at(&buffer, self.slot(ppn));
-        self.buffer = buffer;
-        result.map_err(|e| self.fail(e))
+        write_page(&mut self.buffer, ppn.0, numbers, &oob, &contents);
     }
 
-    /// The record first: from then on the old pages count as erased, whether the hole is there or not.
-    fn write_block(&mut self, array: &Array, block: Block, erased: bool) -> Result<(), Error> {
-        let number = self.number(block);
-        let condition = array.condition(block);
+    fn write_page(&mut self, array: &Array, ppn: Ppn) -> Result<(), Error> {
+        self.lay_out_page(array, ppn);
+        self.store.write(&self.buffer, self.store.layout.slot(ppn))?;
+        (self.unsynced_pages, self.unsynced) = (true, true);
+        let (at, copy) = (self.store.layout.copy(ppn), copy_of(&self.buffer));
+        if self.outlives_host() {
+            self.unmarked.push((at, copy));
+            return Ok(());
+        }
+        self.store.write(&copy, at)
+    }
+
+    fn write_block(&mut self, array: &Array, block: Block) -> Result<(), Error> {
         // After an erase the next programs may be on order already.
         let on_order = array.pages_programmed(block) > 0;
         let since = if on_order { array.seq_of_block(block) } else { array.next_seq() };
         let record = BlockRecord {
-            block: number as u32,
+            block: self.store.layout.number(block) as u32,
             erases: array.erases(block),
-            condition,
+            condition: array.condition(block),
             doomed: array.is_doomed(block),
             since,
         };
-        let at = HEADER + number * BLOCK_BYTES as u64;
-        self.file.write_all_at(&record.bytes(), at).map_err(|e| self.fail(e))?;
-        if erased {
-            let from = self.slot(self.geometry.ppn(block, 0));
-            let bytes = u64::from(self.geometry.pages_per_block) * self.slot_bytes;
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            match rustix::fs::fallocate(&self.file, flags, from, bytes) {
-                // A file system without holes: the old pages stay, and do not count.
-                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-                Err(e) => return Err(self.fail(e)),
-            }
+        self.unsynced = true;
+        for at in self.store.layout.records(block) {
+            self.store.write(&record.bytes(), at)?;
         }
         Ok(())
     }
+}
 
-    // ---- reading it back --------------------------------------------------------------------------
-
-    fn load(&self, config: &DeviceConfig) -> Result<Array, Error> {
-        let g = &self.geometry;
-        let mut array = config.nand().erased(g.sector_bytes as usize);
-        array.keep_changes();
-        let mut table = vec![0; (g.blocks() as usize) * BLOCK_BYTES];
-        self.read(&mut table, HEADER)?;
-        let mut slot = vec![0; self.slot_bytes as usize];
-        let blocks = (0..g.planes()).flat_map(|plane| g.blocks_of(plane));
-        for (block, record) in blocks.zip(table.chunks_exact(BLOCK_BYTES)) {
-            let number = self.number(block) as u32;
-            let record = BlockRecord::read(number, record.try_into().expect("chunks of that size"));
-            array.restore_block(block, record.erases, record.condition, record.doomed);
-            if record.since > 0 {
-                array.restore_seq(record.since - 1);
-            }
-            if record.condition == BlockCondition::Good {
-                self.load_block(&mut array, block, &record, &mut slot)?;
-            }
+impl Drop for Image {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            let _ = fs::remove_file(unfinished);
         }
-        Ok(array)
-    }
-
-    fn load_block(
-        &self,
-        array: &mut Array,
-        block: Block,
-        record: &BlockRecord,
-        slot: &mut [u8],
-    ) -> Result<(), Error> {
-        let g = &self.geometry;
-        if self.is_hole(block) {
-            return Ok(());
-        }
-        let mut found: Vec<(u64, Ppn, PageRecord, Vec<u8>)> = Vec::new();
-        for page in 0..g.pages_per_block {
-            let ppn = g.ppn(block, page);
-            let at = self.slot(ppn);
-            let head = &mut slot[..PAGE_HEAD];
-            self.read(head, at)?;
-            let Some(mut read) = PageRecord::read(ppn.0, head) else { continue };
-            if read.seq < record.since {
-                continue;
-            }
-            let head = slot[..PAGE_HEAD].to_vec();
-            let contents = slot.get_mut(PAGE_HEAD..PAGE_HEAD + read.length);
-            let mut sound = false;
-            let mut bytes = vec![];
-            if let Some(contents) = contents {
-                self.read(contents, at + PAGE_HEAD as u64)?;
-                sound = read.is_sound(&head, contents) && self.makes_sense(&read);
-                bytes = contents.to_vec();
-            }
-            if !sound {
-                read.kind = PageUse::Torn;
-            }
-            found.push((read.seq, ppn, read, bytes));
-        }
-        found.sort_by_key(|(seq, ppn, ..)| (*seq, ppn.0));
-        for (seq, ppn, read, contents) in found {
-            let extents = match read.home {
-                Some((lpn, start, len)) => Extents::Home { lpn, start, len },
-                None => Extents::List(&read.extents),
-            };
-            let oob = Oob { kind: read.kind, owner: read.owner, stream: read.stream, extents };
-            let torn = read.kind == PageUse::Torn;
-            array.restore_page(ppn, (seq, read.version), (!torn).then_some(&oob)).map_err(|e| {
-                let plane = g.plane_of(block);
-                Error::input(format!("{}: plane {plane}: {e}: the image is damaged", self.path.display()))
-            })?;
-            match read.kind {
-                PageUse::Data => {
-                    array.fill(ppn, 0, &contents);
-                    array.lose(ppn, read.lost);
-                }
-                PageUse::Map | PageUse::Meta | PageUse::Checkpoint => array.set_note(ppn, contents.into()),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a page with a right checksum is one of this device.
-    fn makes_sense(&self, page: &PageRecord) -> bool {
-        let spp = self.geometry.sectors_per_page() as usize;
-        let fits = |at: u8, len: u8| len > 0 && usize::from(at) + usize::from(len) <= spp;
-        let whole = page.length == self.geometry.page_bytes as usize || !page.kind.is_data();
-        let runs = page.extents.iter().all(|e| fits(e.at, e.sectors));
-        whole && runs && page.home.is_none_or(|(_, start, len)| fits(start, len))
     }
 }
 

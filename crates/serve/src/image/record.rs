@@ -1,12 +1,14 @@
 //! Records of the image: bytes to types and back. All numbers are little-endian.
 //!
-//! Each record carries a checksum. A page record that was cut off reads as a torn page, a block
-//! record as a block whose erase was cut off: just what a power cut leaves.
+//! Each record carries a checksum and says where it belongs, so that one that was changed, cut off or written to
+//! another place is known. What that means is for [`super::load`] to say.
 
 use nandle_ssd::nand::{BlockCondition, Extent, Extents, Oob, PageUse};
 
 /// Bytes before a page's contents: what its out-of-band area says.
 pub const PAGE_HEAD: usize = 1024;
+/// Bytes for the copy of a page's head.
+pub const COPY_BYTES: usize = 1024;
 /// Bytes of a block record.
 pub const BLOCK_BYTES: usize = 32;
 
@@ -14,6 +16,19 @@ const PAGE_MAGIC: u32 = u32::from_le_bytes(*b"page");
 const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"blck");
 const FIXED: usize = 56;
 const EXTENT_BYTES: usize = 10;
+/// Of a copy: checksum, bytes of the head, bytes of contents.
+const COPY_FIXED: usize = 8;
+
+/// What is read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found<T> {
+    /// Nothing was written there since it was last freed.
+    Nothing,
+    /// Something, but not what was written for this place.
+    Damaged,
+    /// What was written.
+    Sound(T),
+}
 
 /// What is read back of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,21 +66,25 @@ impl BlockRecord {
         out
     }
 
-    /// From bytes; a block that was never erased has none, a damaged record is an erase cut off.
+    /// From bytes.
     #[must_use]
-    pub fn read(block: u32, bytes: &[u8; BLOCK_BYTES]) -> Self {
+    pub fn read(block: u32, bytes: &[u8; BLOCK_BYTES]) -> Found<Self> {
         if *bytes == [0; BLOCK_BYTES] {
-            return Self { block, erases: 0, condition: BlockCondition::Good, doomed: false, since: 0 };
+            return Found::Nothing;
         }
+        let condition = match word(bytes, 16) {
+            0 => BlockCondition::Good,
+            2 => BlockCondition::Bad,
+            _ => BlockCondition::Undefined,
+        };
         let sound = word(bytes, 0) == BLOCK_MAGIC
             && word(bytes, 4) == crc32fast::hash(&bytes[8..])
             && word(bytes, 8) == block;
-        let condition = match word(bytes, 16) {
-            0 if sound => BlockCondition::Good,
-            2 if sound => BlockCondition::Bad,
-            _ => BlockCondition::Undefined,
-        };
-        Self { block, erases: word(bytes, 12), condition, doomed: bytes[20] != 0, since: long(bytes, 24) }
+        if !sound {
+            return Found::Damaged;
+        }
+        let (erases, since) = (word(bytes, 12), long(bytes, 24));
+        Found::Sound(Self { block, erases, condition, doomed: bytes[20] != 0, since })
     }
 }
 
@@ -98,7 +117,17 @@ pub struct PageRecord {
     pub extents: Vec<Extent>,
     /// Bytes of its contents.
     pub length: usize,
-    sum: u32,
+    /// The checksum of all of it.
+    pub sum: u32,
+}
+
+/// A page's record, and its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// What its head says; a page that a power cut tore says so.
+    pub record: PageRecord,
+    /// What it holds; none of a copy that had no room for it.
+    pub contents: Option<Vec<u8>>,
 }
 
 /// Writes a page record into `out`, head and contents.
@@ -136,6 +165,61 @@ pub fn write_page(
     contents.iter().for_each(|piece| out.extend_from_slice(piece));
     let sum = crc32fast::hash(&out[8..]);
     out[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The copy that is kept of a page record: its head, and the contents where they find room.
+#[must_use]
+pub fn copy_of(record: &[u8]) -> Vec<u8> {
+    let (head, contents) = record.split_at(PAGE_HEAD);
+    let head = &head[..FIXED + usize::from(u16::from_le_bytes([head[26], head[27]])) * EXTENT_BYTES];
+    let fits = COPY_FIXED + head.len() + contents.len() <= COPY_BYTES;
+    let contents = if fits { contents } else { &[] };
+    let mut out = vec![0; COPY_FIXED];
+    out[4..6].copy_from_slice(&(head.len() as u16).to_le_bytes());
+    out[6..8].copy_from_slice(&(contents.len() as u16).to_le_bytes());
+    out.extend_from_slice(head);
+    out.extend_from_slice(contents);
+    let sum = crc32fast::hash(&out[4..]);
+    out[..4].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// Reads a copy.
+#[must_use]
+pub fn read_copy(ppn: u32, bytes: &[u8]) -> Found<Page> {
+    if bytes.iter().all(|&byte| byte == 0) {
+        return Found::Nothing;
+    }
+    let length = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let (used, more) = (length(4), length(6));
+    let end = COPY_FIXED + used + more;
+    if end > bytes.len() || used > PAGE_HEAD || word(bytes, 0) != crc32fast::hash(&bytes[4..end]) {
+        return Found::Damaged;
+    }
+    let mut head = bytes[COPY_FIXED..COPY_FIXED + used].to_vec();
+    head.resize(PAGE_HEAD, 0);
+    let Some(record) = PageRecord::read(ppn, &head) else { return Found::Damaged };
+    if record.kind == PageUse::Torn && !PageRecord::is_recorded_as_torn(ppn, &head) {
+        return Found::Damaged;
+    }
+    let contents = (record.length == more).then(|| bytes[COPY_FIXED + used..end].to_vec());
+    Found::Sound(Page { record, contents })
+}
+
+/// Reads a page record, head and contents.
+#[must_use]
+pub fn read_page(ppn: u32, slot: &[u8]) -> Found<Page> {
+    let Some(record) = PageRecord::read(ppn, &slot[..PAGE_HEAD]) else { return Found::Nothing };
+    let (head, contents) = slot.split_at(PAGE_HEAD);
+    if PageRecord::is_recorded_as_torn(ppn, head) {
+        return Found::Sound(Page { record, contents: Some(vec![]) });
+    }
+    match contents.get(..record.length) {
+        Some(contents) if record.is_sound(head, contents) => {
+            Found::Sound(Page { record, contents: Some(contents.to_vec()) })
+        }
+        _ => Found::Damaged,
+    }
 }
 
 impl PageRecord {
@@ -238,28 +322,40 @@ mod tests {
             prop_assert_eq!((read.stream, read.kind, read.owner), (12, PageUse::Data, owner));
             prop_assert_eq!(read.home, home.then_some((77, 3, 9)));
             prop_assert_eq!(&read.extents, if home { &[][..] } else { &extents });
+            let mut copy = copy_of(&bytes);
+            let Found::Sound(page) = read_copy(42, &copy) else { panic!("the copy is not sound") };
+            let room = copy.len() + contents.len() <= COPY_BYTES;
+            prop_assert!(page.contents.as_ref() == Some(&contents) || page.contents.is_none() && !room);
+            prop_assert_eq!(page.record, read);
+            prop_assert_eq!(read_copy(43, &copy), Found::Damaged);
+            let at = flip % copy.len();
+            copy[at] ^= 1_u8 << bit;
+            prop_assert_eq!(read_copy(42, &copy), Found::Damaged);
             let at = flip % bytes.len();
             bytes[at] ^= 1_u8 << bit;
             let (head, rest) = bytes.split_at(PAGE_HEAD);
             prop_assert!(PageRecord::read(42, head).is_none_or(|r| !r.is_sound(head, rest)));
+            prop_assert_eq!(read_page(42, &bytes), Found::Damaged);
         }
 
         #[test]
-        fn blocks_read_back_and_damage_is_an_erase_cut_off(
+        fn blocks_read_back_and_damage_is_seen(
             erases: u32, since: u64, bad: bool, flip in 0_usize..BLOCK_BYTES * 8,
         ) {
             let condition = if bad { BlockCondition::Bad } else { BlockCondition::Good };
             let record = BlockRecord { block: 5, erases, condition, doomed: bad, since };
             let mut bytes = record.bytes();
-            prop_assert_eq!(BlockRecord::read(5, &bytes), record);
+            prop_assert_eq!(BlockRecord::read(5, &bytes), Found::Sound(record));
+            prop_assert_eq!(BlockRecord::read(6, &bytes), Found::Damaged);
             bytes[flip / 8] ^= 1_u8 << (flip % 8);
-            prop_assert_eq!(BlockRecord::read(5, &bytes).condition, BlockCondition::Undefined);
+            prop_assert_eq!(BlockRecord::read(5, &bytes), Found::Damaged);
         }
     }
 
     #[test]
-    fn nothing_written_is_no_page_and_a_fresh_block() {
-        assert_eq!(PageRecord::read(0, &[0; PAGE_HEAD]), None);
-        assert_eq!(BlockRecord::read(3, &[0; BLOCK_BYTES]).condition, BlockCondition::Good);
+    fn where_nothing_was_written_nothing_is_found() {
+        assert_eq!(read_page(0, &[0; PAGE_HEAD]), Found::Nothing);
+        assert_eq!(read_copy(0, &[0; COPY_BYTES]), Found::Nothing);
+        assert_eq!(BlockRecord::read(3, &[0; BLOCK_BYTES]), Found::Nothing);
     }
 }

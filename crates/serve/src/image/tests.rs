@@ -76,7 +76,7 @@ fn follow(sets: &[&str], seed: u64, moments: u32) {
     let mut draw = Stream::new(seed, "image");
     let mut ssd = Ssd::new(&drive.config, 4096, seed).expect("a drive");
     ssd.keep_changes();
-    let mut image = open(&path, &drive).expect("a new image").image;
+    let mut image = open(&path, &drive, How::default()).expect("a new image").image;
     image = image.filled(&drive, seed, ssd.flash().array()).expect("written");
     let (mut done, mut changes, mut id, mut left) = (vec![], vec![], 0, moments);
     let mut erases = 0;
@@ -110,17 +110,17 @@ fn follow(sets: &[&str], seed: u64, moments: u32) {
         let _ = fs::remove_file(&copy);
         fs::copy(&path, &copy).expect("copied");
         // Killed: what was under way is not there, and the drive that is made of it is in order.
-        let Opened { array, .. } = open(&copy, &drive).expect("an image");
+        let Opened { array, .. } = open(&copy, &drive, How::default()).expect("an image");
         let array = array.expect("not empty");
         Ssd::power_on(&drive.config, Silicon(*array), seed).expect("it powers on").check();
         // Cut on purpose: what was under way is torn, just as in memory.
         let mut silicon = ssd.clone().cut_power().0;
         silicon.take_changes(&mut changes);
-        let mut cut = open(&copy, &drive).expect("an image").image;
+        let mut cut = open(&copy, &drive, How::default()).expect("an image").image;
         cut.follow(&silicon, &changes).expect("written");
         changes.clear();
         drop(cut);
-        let loaded = open(&copy, &drive).expect("an image").array.expect("not empty");
+        let loaded = open(&copy, &drive, How::default()).expect("an image").array.expect("not empty");
         compare_arrays(&loaded, &silicon, &what);
         Ssd::power_on(&drive.config, Silicon(*loaded), seed).expect("it powers on").check();
     }
@@ -154,46 +154,16 @@ fn a_preconditioned_drive_is_in_its_image() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("image");
     let ssd = Ssd::new(&drive.config, 4096, 1).expect("a drive");
-    let image = open(&path, &drive).expect("a new image").image;
+    let image = open(&path, &drive, How::default()).expect("a new image").image;
     // Not finished: the next one begins anew.
     drop(image);
-    let image = open(&path, &drive).expect("still new").image;
+    let image = open(&path, &drive, How::default()).expect("still new").image;
     drop(image.filled(&drive, 1, ssd.flash().array()).expect("written"));
-    let loaded = open(&path, &drive).expect("an image").array.expect("not empty");
+    let loaded = open(&path, &drive, How::default()).expect("an image").array.expect("not empty");
     compare_arrays(&loaded, ssd.flash().array(), "preconditioned");
 }
 
-#[test]
-fn a_half_written_page_is_torn_and_a_misplaced_one_is_damage() {
-    let drive = drive(&["buffer.bytes=0"]);
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("image");
-    let mut ssd = Ssd::new(&drive.config, 4096, 1).expect("a drive");
-    ssd.keep_changes();
-    let image = open(&path, &drive).expect("a new image").image;
-    let mut image = image.filled(&drive, 1, ssd.flash().array()).expect("written");
-    let data = vec![9; 16384];
-    ssd.submit(0, &Command { id: 1, op: Op::Write, lsn: 0, sectors: 4, fua: false, stream: 0, data: &data });
-    let mut done = vec![];
-    while done.is_empty() {
-        let next = ssd.next_event().expect("under way");
-        ssd.advance(next, &mut done);
-    }
-    let mut changes = vec![];
-    ssd.take_changes(&mut changes);
-    image.follow(ssd.flash().array(), &changes).expect("written");
-    let [Change::Page(ppn)] = changes[..] else { panic!("{changes:?}") };
-    let slot = image.slot(ppn);
-    // As a kill in the middle of the write leaves it: nothing behind the first 4 KiB.
-    image.file.write_all_at(&[0; 8192], slot + 4096).expect("written");
-    drop(image);
-    let Opened { image, array } = open(&path, &drive).expect("an image");
-    assert_eq!(array.expect("not empty").page_use(ppn), PageUse::Torn);
-    // A page that cannot be the next one of its block.
-    let mut bytes = vec![0; 4096];
-    image.file.read_exact_at(&mut bytes, slot).expect("read");
-    image.file.write_all_at(&bytes, slot + 5 * image.slot_bytes).expect("written");
-    drop(image);
-    let message = open(&path, &drive).expect_err("damage").to_string();
-    assert!(message.contains("out of order"), "{message}");
-}
+mod disk;
+mod faults;
+mod power;
+mod world;

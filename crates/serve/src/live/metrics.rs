@@ -182,6 +182,27 @@ pub(super) fn text(book: &Book) -> String {
     );
     t.one("bad_blocks", "gauge", "Blocks out of use.", last.bad_blocks as f64);
     t.one("read_only", "gauge", "1 if the drive takes no more writes.", f64::from(u8::from(last.read_only)));
+    t.one(
+        "unreadable_sectors_total",
+        "counter",
+        "Sectors that could not be read: by the host, and in a damaged image.",
+        last.stats.unreadable_sectors as f64,
+    );
+    if let Some(image) = &last.image {
+        let gone = f64::from(u8::from(image.gone.is_some()));
+        t.one(
+            "image_damaged",
+            "gauge",
+            "Places of the image that were damaged when it was opened.",
+            image.damaged as f64,
+        );
+        t.one(
+            "image_gone",
+            "gauge",
+            "1 if the image was deleted, replaced or truncated while it was served.",
+            gone,
+        );
+    }
     t.one("outstanding", "gauge", "Commands that the drive works on.", f64::from(last.outstanding));
     t.one("waiting", "gauge", "Requests that wait for a place in the drive.", last.waiting as f64);
     let streams = per_stream(&book.drive.config, &last.stats);

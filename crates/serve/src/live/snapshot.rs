@@ -5,6 +5,8 @@ use nandle_lab::measure::{KINDS, Meter};
 use nandle_ssd::nand::{Counters, Time};
 use nandle_ssd::{Op, Ssd, Stats};
 
+use crate::report::Health;
+
 /// Significant digits of latencies: 1%.
 const DIGITS: u8 = 2;
 
@@ -69,6 +71,8 @@ pub(crate) struct Snapshot {
     pub(super) bad_blocks: u64,
     pub(super) instances: u32,
     pub(super) read_only: bool,
+    /// Of a drive that is served from an image.
+    pub image: Option<Health>,
     /// What the schemes count, by key.
     pub(super) schemes: Vec<(&'static str, u64)>,
 }
@@ -97,6 +101,7 @@ impl Snapshot {
             bad_blocks: geometry.blocks().saturating_sub(good),
             instances: ssd.objects_live(),
             read_only: ssd.is_read_only(),
+            image: None,
             schemes: ssd.scheme_counters(),
         }
     }

@@ -189,6 +189,12 @@ impl Book {
                 "map": blocks,
             },
             "read_only": last.read_only,
+            "unreadable_sectors": last.stats.unreadable_sectors,
+            "image": last.image.as_ref().map(|image| json!({
+                "damaged": image.damaged,
+                "unreadable_sectors": image.unreadable_sectors,
+                "gone": image.gone,
+            })),
             "streams": per_stream,
             "instances_live": last.instances,
             "lateness_ns": lateness,

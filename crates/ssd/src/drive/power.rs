@@ -73,6 +73,11 @@ impl Ssd {
         self.flash.media_mut().settle();
     }
 
+    /// Counts `sectors` that were found unreadable without a read of the host, as when the flash was laid down.
+    pub fn note_unreadable(&mut self, sectors: u64) {
+        self.flash.stats_mut().unreadable_sectors += sectors;
+    }
+
     /// Cuts the power and powers the drive on again: clock, counters and digest go on, and the
     /// recovery takes its time. Requests under way are gone.
     ///

@@ -19,7 +19,6 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,7 +128,7 @@ fn broken(path: &Path, row: u64, what: &str) -> Error {
 
 /// The decoder is not ours: should it panic on a damaged file, the user gets an error all the same.
 fn guarded<T>(path: &Path, row: u64, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err(broken(path, row, "the file is damaged")))
+    crate::quietly(f).unwrap_or_else(|| Err(broken(path, row, "the file is damaged")))
 }
 
 fn integers(array: &ArrayRef) -> Result<Vec<u64>, String> {
