@@ -1,146 +1,19 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use nandle_io::{Op, Status};
 use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
+use crate::budget::{Account, Budget};
+use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
+use crate::request::{Fault, Io, Job, Message, Outcome};
 use crate::{Report, outbox};
-
-/// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Io {
-    /// What is asked for.
-    pub op: Op,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes; 0 for a flush.
-    pub bytes: u64,
-    /// As of [`nandle_io::Command`], but that a write without any stores zeros.
-    pub data: Vec<u8>,
-    /// Durable before it is answered.
-    pub fua: bool,
-    /// Host stream or placement identifier of a write; 0 for none.
-    pub stream: u16,
-    /// Of a trim: what is no whole sector becomes zero too, instead of staying as it is.
-    pub exact: bool,
-}
-
-impl Io {
-    fn new(op: Op, offset: u64, bytes: u64) -> Self {
-        Self { op, offset, bytes, data: Vec::new(), fua: false, stream: 0, exact: false }
-    }
-
-    /// Return bytes.
-    #[must_use]
-    pub fn read(offset: u64, bytes: u64) -> Self {
-        Self::new(Op::Read, offset, bytes)
-    }
-
-    /// Store bytes.
-    #[must_use]
-    pub fn write(offset: u64, data: Vec<u8>) -> Self {
-        Self { bytes: data.len() as u64, data, ..Self::new(Op::Write, offset, 0) }
-    }
-
-    /// Forget the whole sectors within; what is read there afterwards is zero.
-    #[must_use]
-    pub fn trim(offset: u64, bytes: u64) -> Self {
-        Self::new(Op::Trim, offset, bytes)
-    }
-
-    /// Store zeros; with `may_trim` the drive may forget the sectors instead of programming them.
-    #[must_use]
-    pub fn zeros(offset: u64, bytes: u64, may_trim: bool) -> Self {
-        let op = if may_trim { Op::Trim } else { Op::Write };
-        Self { exact: may_trim, ..Self::new(op, offset, bytes) }
-    }
-
-    /// Make durable whatever was answered before.
-    #[must_use]
-    pub fn flush() -> Self {
-        Self::new(Op::Flush, 0, 0)
-    }
-
-    /// FlashAlloc: whole sectors belong to one object.
-    #[must_use]
-    pub fn object(offset: u64, bytes: u64) -> Self {
-        Self::new(Op::FlashAlloc, offset, bytes)
-    }
-
-    /// FlashAlloc: the ranges of a list ([`nandle_io::encode`]) belong to one object.
-    #[must_use]
-    pub fn object_of(list: Vec<u8>) -> Self {
-        Self { data: list, ..Self::object(0, 0) }
-    }
-
-    /// FlashFree: the objects that have some of the sectors are at their end; their pages stay.
-    #[must_use]
-    pub fn object_ends(offset: u64, bytes: u64) -> Self {
-        Self::new(Op::FlashFree, offset, bytes)
-    }
-
-    /// The same, durable before it is answered or not.
-    #[must_use]
-    pub fn fua(self, fua: bool) -> Self {
-        Self { fua, ..self }
-    }
-
-    /// The same of a host stream.
-    #[must_use]
-    pub fn stream(self, stream: u16) -> Self {
-        Self { stream, ..self }
-    }
-
-    /// Bytes that it or its answer takes.
-    #[must_use]
-    pub fn weight(&self) -> u64 {
-        match self.op {
-            Op::Read => self.bytes,
-            _ => self.data.len() as u64,
-        }
-    }
-}
-
-/// Why a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// The drive ended it so, and not with [`Status::Ok`].
-    Drive(Status),
-    /// The image file cannot be written: nothing can be promised any more.
-    Image,
-    /// The server is shutting down.
-    Gone,
-}
-
-/// What a read returned (empty for everything else), or why the request failed.
-pub type Outcome = Result<Vec<u8>, Fault>;
-
-pub(crate) type Reply = Box<dyn FnOnce(Outcome) + Send>;
-
-/// A request on its way to the driver.
-pub(crate) struct Job {
-    /// When the transport had it whole.
-    pub arrival: Time,
-    pub io: Io,
-    pub reply: Reply,
-}
-
-pub(crate) enum Message {
-    Job(Job),
-    NextUnits(Vec<u16>, Reply),
-    Report(Sender<Report>),
-    Inspect(Box<dyn FnOnce(&Ssd) + Send>),
-    Snapshot(Sender<Snapshot>),
-    Summary(Sender<Box<Summary>>),
-    Stop,
-}
 
 /// Sizes that transports announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,32 +80,43 @@ impl Drop for WakeOnPanic<'_> {
     }
 }
 
-/// A handle to the drive, for transports; a clone is another handle to the same drive.
+/// A handle to the drive, for transports; a clone is another handle of the same client.
 #[derive(Clone)]
 pub struct Device {
-    sender: SyncSender<Message>,
+    line: Arc<Line>,
     seat: Arc<Seat>,
+    budget: Arc<Budget>,
     shape: Shape,
     clock: Clock,
 }
 
 /// How long an answer is waited for before it is asked whether anybody still wants it.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Requests on their way to the driver before a transport is made to wait.
-const QUEUE: usize = 1024;
 
 impl Device {
-    /// A handle to the drive that will take `seat`, and where its messages arrive.
-    pub(crate) fn channel(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Receiver<Message>) {
-        let (sender, receiver) = sync_channel(QUEUE);
-        (Self { sender, seat, shape, clock }, receiver)
+    /// A handle to the drive that will take `seat`, and where its requests arrive.
+    pub(crate) fn of(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Arc<Inbox>) {
+        let inbox = Arc::default();
+        (Self { line: Line::new(&inbox), seat, budget: Arc::default(), shape, clock }, inbox)
     }
 
-    /// Puts a message into the queue; the message if the drive is gone.
-    pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
-        self.sender.send(message).map_err(|failed| failed.0)?;
-        self.seat.wake();
-        Ok(())
+    /// A handle of another client, whose requests have turns of their own.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { line: self.line.another(), ..self.clone() }
+    }
+
+    /// Puts a request into the queue.
+    pub(crate) fn send(&self, request: Request) {
+        match self.line.send(request) {
+            Ok(()) => self.seat.wake(),
+            Err(request) => request.reply()(Err(Fault::Gone)),
+        }
+    }
+
+    /// The account of a new client.
+    pub(crate) fn account(&self) -> Arc<Account> {
+        Account::new(&self.budget)
     }
 
     /// Sizes that transports announce.
@@ -264,23 +148,24 @@ impl Device {
                 Err(back) => job = back,
             }
         }
-        if let Err(Message::Job(job)) = self.send(Message::Job(job)) {
-            (job.reply)(Err(Fault::Gone));
-        }
+        self.send(Request::Job(job));
     }
 
     /// FDP: these handles go on to their next reclaim unit. `reply` as of [`Self::submit`].
     pub(crate) fn next_units(&self, handles: Vec<u16>, reply: impl FnOnce(Outcome) + Send + 'static) {
-        if let Err(Message::NextUnits(_, reply)) = self.send(Message::NextUnits(handles, Box::new(reply))) {
-            reply(Err(Fault::Gone));
-        }
+        self.send(Request::NextUnits(handles, Box::new(reply)));
     }
 
     /// Sends a message that the driver answers; none if it is gone, or if it did not answer and `wanted`
     /// is no longer true.
     fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.send(message(sender)).ok()?;
+        self.line.message(message(sender)).ok()?;
+        self.seat.wake();
+        Self::wait(wanted, &receiver)
+    }
+
+    fn wait<T>(wanted: impl Fn() -> bool, receiver: &Receiver<T>) -> Option<T> {
         loop {
             match receiver.recv_timeout(PATIENCE) {
                 Ok(answer) => return Some(answer),
@@ -309,11 +194,11 @@ impl Device {
         wanted: impl Fn() -> bool,
         look: impl FnOnce(&Ssd) -> T + Send + 'static,
     ) -> Option<T> {
-        self.ask(wanted, |to| {
-            Message::Inspect(Box::new(move |ssd| {
-                let _ = to.send(look(ssd));
-            }))
-        })
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.inspect(move |ssd| {
+            let _ = sender.send(look(ssd));
+        });
+        Self::wait(wanted, &receiver)
     }
 
     /// Everything that the drive adds up to so far; none if it is gone. Takes the driver up to a
@@ -326,11 +211,25 @@ impl Device {
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive
     /// is gone `look` is dropped.
     pub fn inspect(&self, look: impl FnOnce(&Ssd) + Send + 'static) {
-        let _ = self.send(Message::Inspect(Box::new(look)));
+        let mut look = Some(look);
+        self.survey(move |ssd| {
+            if let Some(look) = look.take() {
+                look(ssd);
+            }
+            true
+        });
+    }
+
+    /// The same, again and again until it says that it is over: requests are carried out between the slices.
+    pub(crate) fn survey(&self, look: impl FnMut(&Ssd) -> bool + Send + 'static) {
+        if self.line.look(Box::new(look)).is_ok() {
+            self.seat.wake();
+        }
     }
 
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
-        let _ = self.send(Message::Stop);
+        self.line.close();
+        self.seat.wake();
     }
 }

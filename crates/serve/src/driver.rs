@@ -10,7 +10,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use nandle_io::{Command, Completion, Op, Status};
@@ -20,24 +19,29 @@ use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_lab::memory;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
-use nandle_trace::{Format, Request, Writer};
+use nandle_trace::{Format, Request as Traced, Writer};
 
-use crate::device::{Carrier, Job, Message, Reply, Seat};
-use crate::gate::lock;
+use crate::device::{Carrier, Seat};
 use crate::image::{Image, Opened};
+use crate::inbox::{Inbox, Request};
 use crate::live::shadow::{self, Shadow};
 use crate::live::snapshot::{Snapshot, Window};
+use crate::lock::lock;
 use crate::outbox;
 use crate::plan::{self, Step, Then};
 use crate::report::Health;
+use crate::request::{Job, Message, Reply};
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
-/// Requests taken from the queue while the drive is full; further ones stay in the queue.
+/// Requests that wait for others that change the same sectors; further ones wait with their clients.
 const BACKLOG: usize = 64;
 /// Events without a completion after which the drive is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
 /// With timing off, completions whose answers leave together.
 const TOGETHER: u32 = 8;
+/// How long the drive is looked at at a time, in nanoseconds, and since when it is not busy without a request.
+const SLICE: Time = 50_000;
+const BUSY: Time = 5_000_000;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
 
@@ -145,7 +149,7 @@ pub struct Driver {
     ssd: Ssd,
     clock: Clock,
     timing: Timing,
-    receiver: Receiver<Message>,
+    inbox: Arc<Inbox>,
     seat: Arc<Seat<Option<Self>>>,
     /// Until when the drive's own thread sleeps, unless it is woken: [`Time::MAX`] = for good. None while it
     /// is awake.
@@ -178,7 +182,9 @@ pub struct Driver {
     /// Merges under way: while there are none, nothing is compared.
     merges: u32,
     done: Vec<Completion>,
-    stopping: bool,
+    /// When the last request came, and when the drive may be looked at again.
+    last_job: Time,
+    next_look: Time,
 }
 
 impl Driver {
@@ -268,14 +274,14 @@ impl Driver {
         }
         let clock = Clock::started();
         let seat = Arc::<Seat<Option<Self>>>::default();
-        let (device, receiver) = Device::channel(seat.clone(), shape, clock);
+        let (device, inbox) = Device::of(seat.clone(), shape, clock);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
             ssd,
             clock,
             timing: options.timing,
-            receiver,
+            inbox,
             seat,
             asleep_until: None,
             failed: None,
@@ -300,7 +306,8 @@ impl Driver {
             held: Vec::new(),
             merges: 0,
             done: Vec::new(),
-            stopping: false,
+            last_job: 0,
+            next_look: 0,
         };
         Ok((driver, device))
     }
@@ -365,10 +372,8 @@ impl Driver {
             }
         }
         // From here on every request is refused, also those that wait in the queue.
-        while let Ok(message) = this.receiver.try_recv() {
-            if let Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) = message {
-                reply(Err(Fault::Gone));
-            }
+        for request in this.inbox.end() {
+            request.reply()(Err(Fault::Gone));
         }
         outbox::flush();
         this.finish(result)
@@ -425,7 +430,7 @@ impl Driver {
 
     fn snapshot(&mut self) -> Snapshot {
         self.look_after_image(true);
-        let waiting = self.ready.len() + self.held.len();
+        let waiting = self.ready.len() + self.held.len() + self.inbox.len();
         let mut snapshot = Snapshot::of(&self.ssd, &self.meter, waiting);
         snapshot.image = self.image.is_some().then(|| self.health.clone());
         snapshot.wall_ns = self.clock.now();
@@ -439,11 +444,12 @@ impl Driver {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.take_messages()?;
+        self.take_round()?;
+        self.look();
         if self.is_cut() {
             return Ok(Turn::Over(true));
         }
-        if self.stopping && self.tasks.is_empty() {
+        if self.is_over() {
             self.shut_down()?;
             return Ok(Turn::Over(false));
         }
@@ -460,98 +466,147 @@ impl Driver {
 
     /// Whether to sleep, and until when.
     fn rest(&mut self) -> Turn {
-        if self.stopping && self.tasks.is_empty() {
+        if self.others_wait() && (self.takes_more() || self.inbox.asks()) || self.is_over() {
             return Turn::Again;
         }
-        let until = match (self.timing, self.ssd.next_event()) {
+        let event = match (self.timing, self.ssd.next_event()) {
             (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
-            (Timing::Off, _) | (Timing::Real, None) => None,
-            (Timing::Real, Some(at)) if at <= self.clock.now() => return Turn::Again,
-            (Timing::Real, Some(at)) => Some(at),
+            (Timing::Off, _) => None,
+            (Timing::Real, at) => at,
         };
+        let look = (!self.inbox.is_empty() && self.inbox.looks()).then_some(self.next_look);
+        let until = event.into_iter().chain(look).min();
+        if until.is_some_and(|at| at <= self.clock.now()) {
+            return Turn::Again;
+        }
         self.asleep_until = Some(until.unwrap_or(Time::MAX));
         Turn::Sleep(until)
     }
 
     /// Carries a request out on the thread that has it, as far as that goes. Whether the drive's own thread
-    /// must be woken.
-    fn take_over(&mut self, job: Job) -> bool {
-        let result = self.carry_out(job);
+    /// must be woken. Gives it back if it has to wait for its turn.
+    fn take_over(&mut self, job: Job) -> Result<bool, Job> {
+        if self.failed.is_some() || self.is_cut() || self.inbox.is_closed() {
+            (job.reply)(Err(Fault::Gone));
+            return Ok(true);
+        }
+        // Whoever waits goes first.
+        let mut result = self.take_round();
+        if result.is_ok() {
+            if self.others_wait() || !self.takes_more() {
+                return Err(job);
+            }
+            result = self.carry_out(job);
+        } else {
+            (job.reply)(Err(Fault::Gone));
+        }
         if let Err(error) = result {
             self.failed.get_or_insert(error);
         }
-        if self.failed.is_some() || self.is_cut() || self.stopping || !self.takes_more() {
-            return true;
+        if self.failed.is_some() || self.is_cut() || self.is_over() || self.others_wait() {
+            return Ok(true);
         }
         let next = match self.timing {
+            Timing::Off if !self.tasks.is_empty() => return Ok(true),
             Timing::Off => None,
             Timing::Real => self.ssd.next_event(),
         };
         // Nobody sets an alarm for a thread that is awake: it will look itself.
-        match (self.asleep_until, next) {
+        Ok(match (self.asleep_until, next) {
             (Some(until), Some(next)) if next < until => {
                 self.asleep_until = Some(next);
                 true
             }
             _ => false,
-        }
+        })
     }
 
     fn carry_out(&mut self, job: Job) -> Result<(), Error> {
-        if self.failed.is_some() || self.is_cut() {
-            (job.reply)(Err(Fault::Gone));
-            return Ok(());
-        }
-        // What came before is done before.
-        self.take_messages()?;
-        self.message(Message::Job(job))?;
-        while self.timing == Timing::Off && !self.tasks.is_empty() && !self.is_cut() {
+        let number = self.next_task;
+        self.job(job)?;
+        // No longer than this one takes: whoever brings requests has a client of its own to hear.
+        while self.timing == Timing::Off && self.tasks.contains_key(&number) && !self.is_cut() {
             self.run_until_something_completes()?;
-            self.take_messages()?;
         }
         Ok(())
+    }
+
+    /// Whether everything is done, and nothing more will come.
+    fn is_over(&self) -> bool {
+        self.tasks.is_empty() && self.inbox.is_over()
     }
 
     fn is_cut(&self) -> bool {
         self.cut_after.is_some_and(|after| self.submitted >= after)
     }
 
+    /// Whether the drive has a place for a further request: until then it waits with its client's others, so
+    /// that the next place is that of the client whose turn it is.
     fn takes_more(&self) -> bool {
-        self.ready.len() + self.held.len() < BACKLOG
+        self.ready.is_empty() && self.held.len() < BACKLOG && self.ssd.accepts()
     }
 
-    fn take_messages(&mut self) -> Result<(), Error> {
-        while self.takes_more() && !self.is_cut() {
-            match self.receiver.try_recv() {
-                Ok(message) => self.message(message)?,
-                Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => {
-                    self.stopping = true;
-                    return Ok(());
-                }
-            }
+    /// Whether something waits that is no look.
+    fn others_wait(&self) -> bool {
+        !self.inbox.is_empty() && (self.inbox.asks() || self.inbox.clients() > 0)
+    }
+
+    /// A round: what is asked of the driver, and a turn of each client.
+    fn take_round(&mut self) -> Result<(), Error> {
+        if self.inbox.is_empty() {
+            return Ok(());
+        }
+        while let Some(message) = self.inbox.next_message() {
+            self.answer(message);
+        }
+        let mut turns = self.inbox.clients();
+        while turns > 0
+            && self.takes_more()
+            && !self.is_cut()
+            && let Some((request, over)) = self.inbox.next_request(Time::MAX)
+        {
+            turns -= usize::from(over);
+            self.request(request)?;
         }
         Ok(())
     }
 
-    fn message(&mut self, message: Message) -> Result<(), Error> {
+    /// A slice of what somebody wants to see. While requests come, the drive is looked at half of the time at most.
+    fn look(&mut self) {
+        let began = self.clock.now();
+        if self.inbox.is_empty() || began < self.next_look {
+            return;
+        }
+        let Some((client, mut look)) = self.inbox.next_look() else { return };
+        let mut over = look(&self.ssd);
+        let mut now = self.clock.now();
+        while !over && now - began < SLICE {
+            over = look(&self.ssd);
+            now = self.clock.now();
+        }
+        self.inbox.looked(client, (!over).then_some(look));
+        let busy = now.saturating_sub(self.last_job) < BUSY;
+        self.next_look = if busy { now + (now - began) } else { now };
+    }
+
+    fn answer(&mut self, message: Message) {
         match message {
-            Message::Stop => self.stopping = true,
             Message::Report(to) => {
                 let _ = to.send(self.report());
             }
-            Message::Inspect(look) => look(&self.ssd),
             Message::Snapshot(to) => {
                 let _ = to.send(self.snapshot());
             }
             Message::Summary(to) => {
                 let _ = to.send(Box::new(self.summary()));
             }
-            Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) if self.stopping => {
-                reply(Err(Fault::Gone));
-            }
-            Message::Job(job) => self.job(job)?,
-            Message::NextUnits(handles, reply) => {
+        }
+    }
+
+    fn request(&mut self, request: Request) -> Result<(), Error> {
+        match request {
+            Request::Job(job) => self.job(job)?,
+            Request::NextUnits(handles, reply) => {
                 for handle in handles {
                     self.ssd.next_unit(handle);
                     self.feeds.iter().for_each(|feed| feed.next_unit(handle));
@@ -601,6 +656,7 @@ impl Driver {
         if self.timing == Timing::Real && job.arrival > self.ssd.now() {
             self.advance(job.arrival)?;
         }
+        self.last_job = job.arrival;
         let number = self.next_task;
         self.next_task += 1;
         let task = Task {
@@ -622,11 +678,22 @@ impl Driver {
     // ---- from tasks to the drive ------------------------------------------------------------------
 
     fn submit_ready(&mut self) -> Result<(), Error> {
-        while self.ssd.accepts()
-            && !self.is_cut()
-            && let Some(number) = self.ready.pop_front()
-        {
+        while self.ssd.accepts() && !self.is_cut() {
+            let Some(number) = self.ready.pop_front() else { break };
             self.begin_step(number)?;
+        }
+        Ok(())
+    }
+
+    /// Fills places that have become free with what had come by now.
+    fn refill(&mut self) -> Result<(), Error> {
+        let by = if self.timing == Timing::Real { self.ssd.now() } else { Time::MAX };
+        while !self.inbox.is_empty()
+            && self.takes_more()
+            && !self.is_cut()
+            && let Some((request, _)) = self.inbox.next_request(by)
+        {
+            self.request(request)?;
         }
         Ok(())
     }
@@ -688,7 +755,7 @@ impl Driver {
         // Requests in a row that name the same object are the ranges of one command.
         let object = if command.op == Op::FlashAlloc { self.submitted as u32 } else { 0 };
         let ranges = command.ranges().unwrap_or_default().into_iter();
-        let requests = ranges.map(|range| Request {
+        let requests = ranges.map(|range| Traced {
             time_ns: at,
             offset: range.first * sector,
             bytes: range.sectors * sector,
@@ -761,7 +828,8 @@ impl Driver {
             self.completed(completion)?;
         }
         self.done = done;
-        self.submit_ready()
+        self.submit_ready()?;
+        self.refill()
     }
 
     fn completed(&mut self, completion: Completion) -> Result<(), Error> {
@@ -846,7 +914,7 @@ impl Driver {
 impl Carrier for Option<Driver> {
     fn take_over(&mut self, job: Job) -> Result<bool, Job> {
         match self {
-            Some(driver) => Ok(driver.take_over(job)),
+            Some(driver) => driver.take_over(job),
             None => Err(job),
         }
     }
@@ -871,11 +939,11 @@ mod tests {
         let seat = driver.seat.clone();
         *lock(&seat.driver) = Some(driver);
         let (mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
         let io = Io::read(0, 7);
-        device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
+        device.send(Request::Job(Job { arrival: 0, io, reply }));
         std::thread::scope(|scope| {
             scope.spawn(|| device.submit(Io::flush(), |outcome| assert_eq!(outcome, Ok(vec![]))));
         });

@@ -8,27 +8,34 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod budget;
+mod deadline;
 mod device;
 pub mod driver;
 mod error;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
-mod gate;
 pub mod http;
 pub mod image;
+mod inbox;
 pub mod listen;
 pub mod live;
+mod lock;
 pub mod nbd;
 pub mod nvme_tcp;
 mod outbox;
 pub mod plan;
 mod report;
+mod request;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]
 pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
 
-pub use device::{Clock, Device, Fault, Io, Outcome, Shape};
+pub use device::{Clock, Device, Shape};
 pub use driver::{Driver, Ended, Options, Timing};
 pub use error::Error;
 pub use report::{Lateness, Report};
+pub use request::{Fault, Io, Outcome};

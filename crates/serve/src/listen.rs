@@ -1,6 +1,6 @@
 //! Where clients come in: addresses, the thread that accepts, and a thread for each client.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,8 +11,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::gate::lock;
+use crate::lock::lock;
 
+/// Clients that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// How long a client that is turned out may take to leave.
+const GIVES_WAY: Duration = Duration::from_secs(1);
 /// How long clients may take to hear what was already answered, when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -22,8 +26,16 @@ pub enum Place {
     /// A TCP port.
     Tcp(SocketAddr),
     /// A socket in the file system.
-    Unix(PathBuf),
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// Who may connect: the permissions that it is made with.
+        mode: u32,
+    },
 }
+
+/// Sockets are their owner's, unless told otherwise.
+const OWNERS: u32 = 0o600;
 
 impl Place {
     /// Of `HOST:PORT`, `:PORT`, `PORT` or `HOST`: loopback if no host is given, `port` if no port is.
@@ -40,13 +52,19 @@ impl Place {
         text.parse().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
     }
 
-    /// The same, or `unix:PATH`, or a path with a slash.
+    /// A socket in the file system that is its owner's.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::Unix { path: path.into(), mode: OWNERS }
+    }
+
+    /// Of what [`Self::tcp`] takes, or `unix:PATH`, or a path with a slash.
     ///
     /// # Errors
     /// What was expected.
     pub fn parse(text: &str, port: u16) -> Result<Self, String> {
         let place = match text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
-            Some(path) => (!path.is_empty()).then(|| Self::Unix(path.into())),
+            Some(path) => (!path.is_empty()).then(|| Self::unix(path)),
             None => Self::tcp(text, port).map(Self::Tcp),
         };
         place.ok_or_else(|| {
@@ -56,15 +74,50 @@ impl Place {
         })
     }
 
+    /// The same with other permissions, if it is a socket in the file system.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        match self {
+            Self::Unix { path, .. } => Self::Unix { path, mode },
+            tcp @ Self::Tcp(_) => tcp,
+        }
+    }
+
+    /// Whether others than this machine may reach it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        matches!(self, Self::Tcp(at) if !at.ip().is_loopback())
+    }
+
     /// Connects to it.
     ///
     /// # Errors
-    /// If nobody is there within `patience`.
-    pub fn connect(&self, patience: Duration) -> io::Result<Stream> {
-        Ok(match self {
-            Self::Tcp(at) => Stream::Tcp(TcpStream::connect_timeout(at, patience)?),
-            Self::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
-        })
+    /// If nobody takes the connection by then.
+    pub fn connect(&self, by: Instant) -> io::Result<Stream> {
+        use rustix::net;
+        let left = || by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        match self {
+            Self::Tcp(at) => {
+                let left = left().ok_or(io::ErrorKind::TimedOut)?;
+                TcpStream::connect_timeout(at, left).map(Stream::Tcp)
+            }
+            Self::Unix { path, .. } => {
+                let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
+                let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::STREAM);
+                let socket = net::socket_with(family, kind, flags, None)?;
+                // It would wait for ever for a server whose queue is full.
+                while let Err(e) = net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
+                    if e != rustix::io::Errno::AGAIN {
+                        return Err(e.into());
+                    }
+                    left().ok_or(io::ErrorKind::TimedOut)?;
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                let stream = UnixStream::from(socket);
+                stream.set_nonblocking(false)?;
+                Ok(Stream::Unix(stream))
+            }
+        }
     }
 }
 
@@ -78,39 +131,10 @@ pub enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
-            Self::Unix(s) => Self::Unix(s.try_clone()?),
-        })
-    }
-
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(s) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
-        }
-    }
-
-    /// How long a read may wait.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(s) => s.set_read_timeout(limit),
-            Self::Unix(s) => s.set_read_timeout(limit),
-        }
-    }
-
-    /// How long a write may wait.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(s) => s.set_write_timeout(limit),
-            Self::Unix(s) => s.set_write_timeout(limit),
         }
     }
 
@@ -138,24 +162,6 @@ impl Read for &Stream {
     }
 }
 
-impl Write for &Stream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).write(buf),
-            Stream::Unix(s) => (&mut &*s).write(buf),
-        }
-    }
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).write_vectored(bufs),
-            Stream::Unix(s) => (&mut &*s).write_vectored(bufs),
-        }
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -169,10 +175,14 @@ impl Listener {
                 let at = listener.local_addr()?;
                 Ok((Self::Tcp(listener), Place::Tcp(at)))
             }
-            Place::Unix(path) => {
-                remove_dead_socket(path);
-                Ok((Self::Unix(UnixListener::bind(path)?), place.clone()))
-            }
+            Place::Unix { path, mode } => Ok((Self::Unix(bind(path, *mode)?), place.clone())),
+        }
+    }
+
+    fn wake(&self) {
+        match self {
+            Self::Tcp(l) => wake(l),
+            Self::Unix(l) => wake(l),
         }
     }
 
@@ -180,6 +190,7 @@ impl Listener {
         match self {
             Self::Tcp(l) => l.accept().map(|(s, _)| {
                 let _ = s.set_nodelay(true);
+                notice_death(&s);
                 Stream::Tcp(s)
             }),
             Self::Unix(l) => l.accept().map(|(s, _)| Stream::Unix(s)),
@@ -187,8 +198,36 @@ impl Listener {
     }
 }
 
+/// Has the system find out when a client's machine is gone: it would keep its slot for ever. Where that cannot be set, it
+/// does.
+fn notice_death(stream: &TcpStream) {
+    use rustix::net::sockopt;
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+}
+
+/// A socket at `path` that has these permissions from the moment at which it is there.
+pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    use rustix::net;
+    remove_dead_socket(path);
+    let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::STREAM);
+    let socket = net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?;
+    // What a socket's own inode allows is what its name in the file system will.
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
+    net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Has a thread that waits for a client at this socket look up.
+pub(crate) fn wake(listener: impl AsFd) {
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+}
+
 /// A socket that nobody listens at any more is in the way.
-pub(crate) fn remove_dead_socket(path: &Path) {
+fn remove_dead_socket(path: &Path) {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
@@ -196,9 +235,17 @@ pub(crate) fn remove_dead_socket(path: &Path) {
     }
 }
 
-/// The clients that are there: for each a handle to its socket, to shut it, and a note.
+/// A client that is there.
+struct Client<N> {
+    stream: Arc<Stream>,
+    note: N,
+    /// Since when it has not said what it wants: it may be turned out for one that comes.
+    unsettled: Option<Instant>,
+}
+
+/// The clients that are there.
 pub(crate) struct Clients<N> {
-    slots: Mutex<Vec<Option<(Stream, N)>>>,
+    slots: Mutex<Vec<Option<Client<N>>>>,
     left: Condvar,
     closing: AtomicBool,
 }
@@ -206,19 +253,59 @@ pub(crate) struct Clients<N> {
 impl<N> Clients<N> {
     /// Changes the note on a client.
     pub fn note(&self, slot: usize, f: impl FnOnce(&mut N)) {
-        if let Some(Some((_, note))) = lock(&self.slots).get_mut(slot) {
-            f(note);
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            f(&mut client.note);
         }
     }
 
     /// The notes on all clients.
     pub fn each(&self, mut f: impl FnMut(&N)) {
-        lock(&self.slots).iter().flatten().for_each(|(_, note)| f(note));
+        lock(&self.slots).iter().flatten().for_each(|client| f(&client.note));
     }
 
     /// Ends the conversations of those that `f` is true for.
     pub fn shut(&self, f: impl Fn(&N) -> bool) {
-        lock(&self.slots).iter().flatten().filter(|(_, n)| f(n)).for_each(|(s, _)| s.shut(Shutdown::Both));
+        let slots = lock(&self.slots);
+        slots.iter().flatten().filter(|c| f(&c.note)).for_each(|c| c.stream.shut(Shutdown::Both));
+    }
+
+    /// A client's handshake is over: it stays until it leaves.
+    pub fn settled(&self, slot: usize) {
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            client.unsettled = None;
+        }
+    }
+
+    /// A client that is never more than a visitor comes again.
+    pub fn comes_again(&self, slot: usize) {
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            client.unsettled = Some(Instant::now());
+        }
+    }
+
+    /// Gives a client a slot: a free one, or that of the one that has been longest in saying what it wants.
+    fn enter(&self, stream: &Arc<Stream>, most: usize) -> Option<usize>
+    where
+        N: Default,
+    {
+        let mut slots = lock(&self.slots);
+        if slots.len() == most && slots.iter().all(Option::is_some) {
+            let longest =
+                slots.iter().flatten().filter(|c| c.unsettled.is_some()).min_by_key(|c| c.unsettled);
+            longest?.stream.shut(Shutdown::Both);
+            let by = Instant::now() + GIVES_WAY;
+            while slots.iter().all(Option::is_some) {
+                let left = by.checked_duration_since(Instant::now())?;
+                slots = self.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let slot = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        if slot == slots.len() {
+            slots.push(None);
+        }
+        let unsettled = Some(Instant::now());
+        slots[slot] = Some(Client { stream: stream.clone(), note: N::default(), unsettled });
+        Some(slot)
     }
 
     fn leave(&self, slot: usize) {
@@ -228,7 +315,7 @@ impl<N> Clients<N> {
 }
 
 /// What is called for each client, on a thread of its own: the connection and the number of its slot.
-type Serve<N> = dyn Fn(&Stream, usize, &Clients<N>) + Send + Sync;
+type Serve<N> = dyn Fn(&Arc<Stream>, usize, &Clients<N>) + Send + Sync;
 
 /// How a server accepts.
 #[derive(Clone, Copy)]
@@ -237,13 +324,14 @@ pub(crate) struct Manner {
     pub option: &'static str,
     /// The name of its threads.
     pub thread: &'static str,
-    /// Clients at a time; further ones are turned away.
+    /// Clients at a time; a further one takes the slot of one that has not said what it wants, or is turned away.
     pub most: usize,
 }
 
 /// A port or socket at which clients are served, until dropped.
 pub(crate) struct Listening<N: Send + 'static> {
     place: Place,
+    listener: Arc<Listener>,
     clients: Arc<Clients<N>>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -256,12 +344,12 @@ impl<N: Default + Send + 'static> Listening<N> {
     pub fn start(
         place: &Place,
         manner: Manner,
-        serve: impl Fn(&Stream, usize, &Clients<N>) + Send + Sync + 'static,
+        serve: impl Fn(&Arc<Stream>, usize, &Clients<N>) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let fail = |e: io::Error| {
             let at = match place {
                 Place::Tcp(at) => at.to_string(),
-                Place::Unix(path) => path.display().to_string(),
+                Place::Unix { path, .. } => path.display().to_string(),
             };
             Error::input(format!(
                 "{}: cannot listen at {at}: {e}; expected an address that is free",
@@ -269,6 +357,7 @@ impl<N: Default + Send + 'static> Listening<N> {
             ))
         };
         let (listener, place) = Listener::bind(place).map_err(fail)?;
+        let listener = Arc::new(listener);
         let clients = Arc::new(Clients {
             slots: Mutex::default(),
             left: Condvar::new(),
@@ -276,10 +365,11 @@ impl<N: Default + Send + 'static> Listening<N> {
         });
         let accepting = {
             let (clients, serve): (_, Arc<Serve<N>>) = (clients.clone(), Arc::new(serve));
+            let listener = listener.clone();
             let run = move || accept(&listener, &clients, manner, &serve);
             std::thread::Builder::new().name(manner.thread.into()).spawn(run).map_err(fail)?
         };
-        Ok(Self { place, clients, accepting: Some(accepting) })
+        Ok(Self { place, listener, clients, accepting: Some(accepting) })
     }
 }
 
@@ -298,24 +388,54 @@ impl<N: Send + 'static> Listening<N> {
 impl<N: Send + 'static> Drop for Listening<N> {
     fn drop(&mut self) {
         self.clients.closing.store(true, Ordering::SeqCst);
-        // A connection of our own wakes the thread that accepts.
-        drop(self.place.connect(Duration::from_secs(1)));
+        self.listener.wake();
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
         }
         // Nothing more is heard; what was answered is still sent, to those who listen.
         let mut slots = lock(&self.clients.slots);
-        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Read));
+        slots.iter().flatten().for_each(|client| client.stream.shut(Shutdown::Read));
         let deadline = Instant::now() + FAREWELL;
         while slots.iter().any(Option::is_some)
             && let Some(left) = deadline.checked_duration_since(Instant::now())
         {
             slots = self.clients.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Both));
-        if let Place::Unix(path) = &self.place {
+        slots.iter().flatten().for_each(|client| client.stream.shut(Shutdown::Both));
+        if let Place::Unix { path, .. } = &self.place {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// A time in which the system has no descriptors, memory or threads for another client: those that are there go on,
+/// and further ones wait.
+pub(crate) struct Shortage {
+    option: &'static str,
+    told: bool,
+}
+
+impl Shortage {
+    /// Of the server that `option` asked for; there is none yet.
+    pub fn of(option: &'static str) -> Self {
+        Self { option, told: false }
+    }
+
+    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once.
+    pub fn wait(&mut self, why: &dyn std::fmt::Display) {
+        if !std::mem::replace(&mut self.told, true) {
+            let option = self.option;
+            let _ = writeln!(
+                io::stderr(),
+                "nandle: {option}: cannot take another client: {why}; further ones wait"
+            );
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    /// It is over: the next one is told of.
+    pub fn over(&mut self) {
+        self.told = false;
     }
 }
 
@@ -325,28 +445,21 @@ fn accept<N: Default + Send + 'static>(
     manner: Manner,
     serve: &Arc<Serve<N>>,
 ) {
+    let mut shortage = Shortage::of(manner.option);
     loop {
         let stream = listener.accept();
         if clients.closing.load(Ordering::SeqCst) {
             return;
         }
-        // Out of descriptors, or a client that is gone already: others go on.
-        let Ok(stream) = stream else {
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        let Ok(handle) = stream.try_clone() else { continue };
-        let mut slots = lock(&clients.slots);
-        let slot = match slots.iter().position(Option::is_none) {
-            Some(slot) => slot,
-            None if slots.len() < manner.most => {
-                slots.push(None);
-                slots.len() - 1
+        let stream = match stream {
+            Ok(stream) => Arc::new(stream),
+            Err(e) => {
+                shortage.wait(&e);
+                continue;
             }
-            None => continue,
         };
-        slots[slot] = Some((handle, N::default()));
-        drop(slots);
+        shortage.over();
+        let Some(slot) = clients.enter(&stream, manner.most) else { continue };
         let run = {
             let (clients, serve) = (clients.clone(), serve.clone());
             move || {
@@ -369,7 +482,7 @@ mod tests {
     fn places_default_to_loopback() {
         let shown = |text: &str| match Place::parse(text, 10809) {
             Ok(Place::Tcp(at)) => Ok(at.to_string()),
-            Ok(Place::Unix(path)) => Ok(path.display().to_string()),
+            Ok(Place::Unix { path, .. }) => Ok(path.display().to_string()),
             Err(e) => Err(e),
         };
         for (text, place) in [

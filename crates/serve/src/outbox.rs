@@ -8,15 +8,17 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
+use std::io::IoSlice;
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use crate::gate::{Gate, lock};
+use crate::budget::{Account, Room};
+use crate::deadline;
 use crate::listen::Stream;
+use crate::lock::lock;
 
 /// Pieces that are sent with one call.
 const MOST_PIECES: usize = 64;
@@ -34,14 +36,28 @@ pub(crate) fn flush() {
     dirty.iter().for_each(|outbox| outbox.send());
 }
 
-#[derive(Default)]
-struct State {
-    pieces: VecDeque<Vec<u8>>,
-    /// Bytes of the first piece that are gone.
-    sent: usize,
-    /// Requests whose answers are in the pieces, and the room that they take.
+/// The same, but for what is in `own`: that its client's thread keeps back for a moment, so that answers leave
+/// together, is no reason for others to wait.
+pub(crate) fn flush_others(own: &Arc<Outbox>) {
+    let others = DIRTY.with_borrow_mut(|dirty| {
+        let kept = dirty.iter().position(|outbox| Arc::ptr_eq(outbox, own)).map(|at| dirty.swap_remove(at));
+        std::mem::replace(dirty, kept.into_iter().collect())
+    });
+    others.iter().for_each(|outbox| outbox.send());
+}
+
+/// Bytes on their way, and the requests that are over when they are sent, with the room that these take.
+struct Piece {
+    bytes: Vec<u8>,
     answers: u32,
     room: u64,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that are gone.
+    sent: usize,
     /// The client's writer has it.
     blocked: bool,
     /// Nothing can be sent any more.
@@ -54,8 +70,8 @@ struct State {
 
 /// One client's.
 pub(crate) struct Outbox {
-    stream: Stream,
-    gate: Arc<Gate>,
+    stream: Arc<Stream>,
+    account: Arc<Account>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -63,48 +79,41 @@ pub(crate) struct Outbox {
 /// A request under way, which takes room until its answer is sent or it is forgotten.
 pub(crate) struct Pending {
     outbox: Arc<Outbox>,
-    room: u64,
-    answered: bool,
+    room: Room,
 }
 
 impl Pending {
     /// A request that takes `room` bytes; waits for them.
     pub fn new(outbox: &Arc<Outbox>, room: u64) -> Self {
-        if !outbox.gate.try_enter(room) {
+        let room = outbox.account.try_enter(room).unwrap_or_else(|| {
             // What is waited for may be what this thread has not sent.
             flush();
-            outbox.gate.enter(room);
-        }
-        Self { outbox: outbox.clone(), room, answered: false }
+            outbox.account.enter(room)
+        });
+        Self::of(outbox, room)
+    }
+
+    /// A request that has its room.
+    pub fn of(outbox: &Arc<Outbox>, room: Room) -> Self {
+        Self { outbox: outbox.clone(), room }
+    }
+
+    /// Whether nobody will hear its answer.
+    pub fn is_futile(&self) -> bool {
+        lock(&self.outbox.state).broken
     }
 
     /// Its answer. It is sent by the next [`flush`] of this thread.
-    pub fn answer<const N: usize>(mut self, pieces: [Vec<u8>; N]) {
-        self.answered = true;
-        self.outbox.put(pieces, 1, self.room);
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.outbox.gate.leave(1, self.room);
-        }
+    pub fn answer<const N: usize>(self, pieces: [Vec<u8>; N]) {
+        let Self { outbox, room } = self;
+        outbox.put(pieces, 1, room.keep());
     }
 }
 
 impl Outbox {
-    /// For the client at the other end of `stream`.
-    ///
-    /// # Errors
-    /// If the system has no further handle to it.
-    pub fn new(stream: &Stream) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self {
-            stream: stream.try_clone()?,
-            gate: Arc::default(),
-            state: Mutex::default(),
-            wake: Condvar::new(),
-        }))
+    /// For the client at the other end of `stream`, who has this account.
+    pub fn new(stream: &Arc<Stream>, account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { stream: stream.clone(), account, state: Mutex::default(), wake: Condvar::new() })
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
@@ -115,18 +124,20 @@ impl Outbox {
     /// `answers` requests, which took `room`, are over with it.
     fn put<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N], answers: u32, room: u64) {
         let mut state = lock(&self.state);
-        if state.broken {
+        let last = pieces.iter().rposition(|piece| !piece.is_empty());
+        let Some(last) = last.filter(|_| !state.broken) else {
             drop(state);
-            self.gate.leave(answers, room);
-            return;
-        }
-        state.answers += answers;
-        state.room += room;
-        for piece in pieces {
+            return self.leave(answers, room);
+        };
+        for (n, bytes) in pieces.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
+            let (answers, room) = if n == last { (answers, room) } else { (0, 0) };
             match state.pieces.back_mut() {
-                _ if piece.is_empty() => {}
-                Some(last) if last.len() + piece.len() <= SMALL => last.extend(piece),
-                _ => state.pieces.push_back(piece),
+                Some(before) if before.bytes.len() + bytes.len() <= SMALL => {
+                    before.bytes.extend(bytes);
+                    before.answers += answers;
+                    before.room += room;
+                }
+                _ => state.pieces.push_back(Piece { bytes, answers, room }),
             }
         }
         if state.blocked {
@@ -136,13 +147,19 @@ impl Outbox {
         }
     }
 
-    fn emptied(&self, state: &mut State) {
-        state.pieces.clear();
-        state.sent = 0;
-        let (answers, room) = (std::mem::take(&mut state.answers), std::mem::take(&mut state.room));
+    fn leave(&self, answers: u32, room: u64) {
         if answers > 0 {
-            self.gate.leave(answers, room);
+            self.account.leave(answers, room);
         }
+    }
+
+    /// Nothing can be sent any more.
+    fn breaks(&self, state: &mut State) {
+        state.broken = true;
+        state.sent = 0;
+        self.stream.shut(Shutdown::Both);
+        let gone = state.pieces.drain(..).fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
+        self.leave(gone.0, gone.1);
     }
 
     /// Sends as much as the socket takes at once.
@@ -155,22 +172,27 @@ impl Outbox {
                 .iter()
                 .take(MOST_PIECES)
                 .enumerate()
-                .map(|(n, piece)| IoSlice::new(if n == 0 { &piece[state.sent..] } else { &piece[..] }))
+                .map(|(n, piece)| {
+                    IoSlice::new(if n == 0 { &piece.bytes[state.sent..] } else { &piece.bytes })
+                })
                 .collect();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let fd: BorrowedFd<'_> = self.stream.fd();
             match sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(mut n) => {
+                    let (mut answers, mut room) = (0, 0);
                     while let Some(first) = state.pieces.front() {
-                        let left = first.len() - state.sent;
+                        let left = first.bytes.len() - state.sent;
                         if n < left {
                             state.sent += n;
                             break;
                         }
                         n -= left;
+                        (answers, room) = (answers + first.answers, room + first.room);
                         state.sent = 0;
                         state.pieces.pop_front();
                     }
+                    self.leave(answers, room);
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
@@ -178,15 +200,8 @@ impl Outbox {
                     self.wake.notify_one();
                     return;
                 }
-                Err(_) => {
-                    state.broken = true;
-                    self.stream.shut(Shutdown::Both);
-                    self.emptied(&mut state);
-                }
+                Err(_) => self.breaks(&mut state),
             }
-        }
-        if state.pieces.is_empty() {
-            self.emptied(&mut state);
         }
     }
 
@@ -200,18 +215,17 @@ impl Outbox {
             if !state.blocked {
                 return;
             }
-            while let Some(piece) = state.pieces.pop_front() {
+            while let Some(Piece { bytes, answers, room }) = state.pieces.pop_front() {
                 let from = std::mem::take(&mut state.sent);
                 drop(state);
-                let result = (&self.stream).write_all(&piece[from..]);
+                let result = deadline::answer(&self.stream, &bytes[from..], || self.account.is_wanted());
+                drop(bytes);
+                self.leave(answers, room);
                 state = lock(&self.state);
                 if result.is_err() {
-                    state.broken = true;
-                    self.stream.shut(Shutdown::Both);
-                    state.pieces.clear();
+                    self.breaks(&mut state);
                 }
             }
-            self.emptied(&mut state);
             state.blocked = false;
         }
     }
@@ -219,7 +233,7 @@ impl Outbox {
     /// Nothing more will be asked: waits until everything is answered and sent.
     pub fn end(&self) {
         flush();
-        self.gate.wait_until_empty();
+        self.account.wait_until_empty();
         lock(&self.state).over = true;
         self.wake.notify_all();
     }
@@ -235,7 +249,7 @@ mod tests {
     #[test]
     fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         let writer = std::thread::spawn({
             let outbox = outbox.clone();
             move || outbox.write()
@@ -264,7 +278,7 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_costs_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         drop(theirs);
         for _ in 0..5000 {
             Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]]);

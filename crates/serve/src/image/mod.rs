@@ -33,6 +33,7 @@ mod session;
 mod store;
 
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nandle_lab::config::{self, Drive};
@@ -198,7 +199,7 @@ pub fn open(path: &Path, drive: &Drive, how: How) -> Result<Opened, Error> {
 /// Opens the file at `at` and locks it.
 fn locked(at: &Path, path: &Path, create: bool) -> Result<File, Error> {
     let no = |what: String| Error::input(format!("{}: {what}", path.display()));
-    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(at);
+    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(at);
     let file = file.map_err(|e| no(format!("{e}; expected a file that can be written")))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         if e == rustix::io::Errno::WOULDBLOCK {

@@ -4,11 +4,12 @@
 //! last request that was in it has been answered.
 
 use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -22,12 +23,18 @@ use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
 use super::blk::{self, Asked};
-use crate::gate::{Gate, lock};
+use crate::budget::{Account, Room};
+use crate::deadline::HANDSHAKE;
+use crate::listen::Shortage;
+use crate::lock::lock;
 use crate::{Device, Error, Fault};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Guard = GuestMemoryLoadGuard<GuestMemoryMmap>;
 type Ring = VringMutex<Memory>;
+
+/// The event that ends the thread of the rings; what is not above the queues the daemon keeps for itself.
+const OVER: u16 = blk::QUEUES as u16 + 1;
 
 /// A request whose answer has a place.
 struct Open {
@@ -37,7 +44,7 @@ struct Open {
     /// Where the answer goes: data, and the status in the last byte.
     room: Vec<(GuestAddress, u32)>,
     /// What it takes of the bytes under way.
-    weight: u64,
+    _taken: Room,
 }
 
 struct Answer {
@@ -50,8 +57,10 @@ struct Disk {
     device: Device,
     name: String,
     memory: Mutex<Option<Memory>>,
-    gate: Arc<Gate>,
+    account: Arc<Account>,
     answers: Mutex<Sender<Answer>>,
+    /// The front end has asked for the configuration, or given memory.
+    negotiated: AtomicBool,
     /// The channel back to the front end: some front ends take its end for the disk's.
     back: Mutex<Option<Backend>>,
 }
@@ -72,13 +81,12 @@ impl Disk {
             // No place for a status, or more than anybody may send: given back as it is.
             return finish(ring, head, 0);
         }
+        let taken = self.account.enter(sent + wanted.min(blk::MOST_BYTES));
         let mut bytes = vec![0; sent as usize];
         reader.read_exact(&mut bytes)?;
         let asked = blk::request(&bytes, wanted - 1);
-        let weight = sent + wanted.min(blk::MOST_BYTES);
-        let open = Open { ring: ring.clone(), memory: memory.clone(), head, room, weight };
+        let open = Open { ring: ring.clone(), memory: memory.clone(), head, room, _taken: taken };
         let answers = lock(&self.answers).clone();
-        self.gate.enter(weight);
         let at_once = match &asked {
             Asked::Do(_) => None,
             Asked::Name => {
@@ -128,9 +136,9 @@ fn finish(ring: &Ring, head: u16, bytes: u32) -> io::Result<()> {
 }
 
 /// Writes answers to where the guest wants them, in the order in which they come.
-fn answer(answers: &Receiver<Answer>, gate: &Gate) {
+fn answer(answers: &Receiver<Answer>) {
     for Answer { open, data, status } in answers {
-        let Open { ring, memory, head, room, weight } = open;
+        let Open { ring, memory, head, room, _taken } = open;
         let place = bytes_of(&room) - 1;
         let mut rest = &data[..data.len().min(place as usize)];
         let used = rest.len() as u32 + 1;
@@ -148,7 +156,6 @@ fn answer(answers: &Receiver<Answer>, gate: &Gate) {
         }
         // A ring that is gone needs no answer.
         let _ = finish(&ring, head, used);
-        gate.leave(1, weight);
     }
 }
 
@@ -176,6 +183,7 @@ impl VhostUserBackend for Disk {
     fn set_event_idx(&self, _: bool) {}
 
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
+        self.negotiated.store(true, Ordering::SeqCst);
         let config = blk::config(&self.device.shape());
         let mut out: Vec<u8> = config.iter().copied().skip(offset as usize).take(size as usize).collect();
         out.resize(size.min(256) as usize, 0);
@@ -183,6 +191,7 @@ impl VhostUserBackend for Disk {
     }
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
+        self.negotiated.store(true, Ordering::SeqCst);
         *lock(&self.memory) = Some(memory);
         Ok(())
     }
@@ -191,11 +200,11 @@ impl VhostUserBackend for Disk {
         *lock(&self.back) = Some(back);
     }
 
-    fn exit_event(&self, _: usize) -> Option<(EventConsumer, EventNotifier)> {
-        new_event_consumer_and_notifier(EventFlag::NONBLOCK).ok()
-    }
-
     fn handle_event(&self, event: u16, set: EventSet, rings: &[Ring], _: usize) -> io::Result<()> {
+        if event == OVER {
+            // An error is what ends the thread.
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let (Some(ring), true) = (rings.get(usize::from(event)), set == EventSet::IN) else { return Ok(()) };
         let Some(memory) = lock(&self.memory).as_ref().map(Memory::memory) else { return Ok(()) };
         // An error would end the thread that serves all rings: a guest that breaks one waits in vain at that one.
@@ -222,73 +231,130 @@ impl VhostUserBackend for Disk {
     }
 }
 
+/// A front end's rings and the thread that looks after them.
+///
+/// The thread's end has an event of ours: of the one that a daemon asks its backend for, the daemon never closes the
+/// descriptor.
+struct Daemon {
+    daemon: VhostUserDaemon<Arc<Disk>>,
+    over: (EventConsumer, EventNotifier),
+}
+
+impl Daemon {
+    fn new(disk: &Arc<Disk>) -> io::Result<Self> {
+        let over = new_event_consumer_and_notifier(EventFlag::NONBLOCK | EventFlag::CLOEXEC)?;
+        let memory = Memory::new(GuestMemoryMmap::new());
+        let daemon = VhostUserDaemon::new("vhost user".into(), disk.clone(), memory)
+            .map_err(|e| io::Error::other(e.to_string()))?;
+        for rings in daemon.get_epoll_handlers() {
+            if let Err(e) = rings.register_listener(over.0.as_raw_fd(), EventSet::IN, OVER.into()) {
+                // Nothing could end the thread, which dropping the daemon would wait for.
+                std::mem::forget(daemon);
+                return Err(e);
+            }
+        }
+        Ok(Self { daemon, over })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.over.1.notify();
+    }
+}
+
 struct Shared {
     closing: AtomicBool,
     connected: Mutex<Option<ShutdownHandle>>,
 }
 
+/// The next front end, from its first message to its last.
+///
+/// # Errors
+/// If the system has nothing to serve it with.
+fn serve(disk: &Arc<Disk>, listener: &mut Listener, shared: &Shared) -> io::Result<()> {
+    let mut front = Daemon::new(disk)?;
+    disk.negotiated.store(false, Ordering::SeqCst);
+    front.daemon.start(listener).map_err(|e| io::Error::other(e.to_string()))?;
+    *lock(&shared.connected) = front.daemon.shutdown_handle();
+    if shared.closing.load(Ordering::SeqCst) {
+        front.daemon.request_shutdown();
+    }
+    let handle = front.daemon.shutdown_handle();
+    let gone = (Mutex::new(false), Condvar::new());
+    std::thread::scope(|scope| {
+        // There is one front end at a time: one that says nothing must not keep others away.
+        let watch = || {
+            let over = gone.1.wait_timeout_while(lock(&gone.0), HANDSHAKE, |gone| !*gone);
+            let left = *over.unwrap_or_else(PoisonError::into_inner).0;
+            if let (Some(handle), false) = (&handle, left || disk.negotiated.load(Ordering::SeqCst)) {
+                handle.shutdown();
+            }
+        };
+        let watching = std::thread::Builder::new().name("vhost handshake".into()).spawn_scoped(scope, watch);
+        // How a front end leaves is its own affair.
+        let _ = front.daemon.wait();
+        *lock(&gone.0) = true;
+        gone.1.notify_all();
+        drop(watching);
+    });
+    *lock(&shared.connected) = None;
+    *lock(&disk.back) = None;
+    *lock(&disk.memory) = None;
+    Ok(())
+}
+
 /// A socket at which virtual machines find the disk.
 pub struct Server {
     path: PathBuf,
+    listener: UnixListener,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Listens at `path` until dropped; `name` is the disk's serial number to its guests (20 bytes).
+    /// Listens at `path`, a socket with the permissions `mode`, until dropped; `name` is the disk's serial number to
+    /// its guests (20 bytes).
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub fn start(path: &Path, device: Device, name: &str) -> Result<Self, Error> {
+    pub fn start(path: &Path, mode: u32, device: Device, name: &str) -> Result<Self, Error> {
         let fail = |e: &dyn std::fmt::Display| {
             let at = path.display();
             Error::input(format!("--vhost-user: cannot listen at {at}: {e}; expected a path that is free"))
         };
-        crate::listen::remove_dead_socket(path);
-        let mut listener = Listener::new(path, false).map_err(|e| fail(&e))?;
+        let listener = crate::listen::bind(path, mode).map_err(|e| fail(&e))?;
+        let mut accepting = Listener::from(listener.try_clone().map_err(|e| fail(&e))?);
         let (to_answer, answers) = channel();
-        let gate = Arc::new(Gate::default());
-        let answering = {
-            let gate = gate.clone();
-            std::thread::Builder::new().name("vhost answers".into()).spawn(move || answer(&answers, &gate))
-        };
+        let answering =
+            std::thread::Builder::new().name("vhost answers".into()).spawn(move || answer(&answers));
         answering.map_err(|e| fail(&e))?;
         let disk = Arc::new(Disk {
-            device,
+            account: device.account(),
+            device: device.another(),
             name: name.to_owned(),
             memory: Mutex::default(),
-            gate,
             answers: Mutex::new(to_answer),
+            negotiated: AtomicBool::new(false),
             back: Mutex::default(),
         });
         let shared = Arc::new(Shared { closing: AtomicBool::new(false), connected: Mutex::default() });
         let run = {
             let shared = shared.clone();
             move || {
+                let mut shortage = Shortage::of("--vhost-user");
                 while !shared.closing.load(Ordering::SeqCst) {
-                    let memory = Memory::new(GuestMemoryMmap::new());
-                    let Ok(mut daemon) = VhostUserDaemon::new("vhost user".into(), disk.clone(), memory)
-                    else {
-                        std::thread::sleep(std::time::Duration::from_millis(100));
-                        continue;
-                    };
-                    if daemon.start(&mut listener).is_ok() {
-                        *lock(&shared.connected) = daemon.shutdown_handle();
-                        if shared.closing.load(Ordering::SeqCst) {
-                            daemon.request_shutdown();
-                        }
-                        // How a front end leaves is its own affair.
-                        let _ = daemon.wait();
-                        *lock(&shared.connected) = None;
-                        *lock(&disk.back) = None;
-                        *lock(&disk.memory) = None;
+                    match serve(&disk, &mut accepting, &shared) {
+                        Ok(()) => shortage.over(),
+                        Err(_) if shared.closing.load(Ordering::SeqCst) => {}
+                        Err(e) => shortage.wait(&e),
                     }
                 }
             }
         };
         let thread =
             std::thread::Builder::new().name("vhost user".into()).spawn(run).map_err(|e| fail(&e))?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), listener, shared, thread: Some(thread) })
     }
 }
 
@@ -298,8 +364,7 @@ impl Drop for Server {
         if let Some(connected) = &*lock(&self.shared.connected) {
             connected.shutdown();
         }
-        // A connection of our own wakes the thread that accepts.
-        drop(UnixStream::connect(&self.path));
+        crate::listen::wake(&self.listener);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
