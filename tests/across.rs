@@ -134,6 +134,25 @@ fn other_cases() {
 }
 
 #[test]
+fn areas_take_no_more_pages_than_can_be_spared() {
+    let mut config = devices::least(paper("across"));
+    config.op_ratio += 0.1;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    let pages = u64::from(ssd.layout().logical_pages);
+    for page in 0..pages {
+        one(&mut ssd, Op::Write, page * 16, 16);
+    }
+    // Every other border: no area meets another.
+    for border in (1..pages).step_by(2) {
+        one(&mut ssd, Op::Write, border * 16 - 2, 4);
+    }
+    ssd.check();
+    let stats = across(&ssd);
+    assert_eq!(stats.direct_writes + stats.refused, pages / 2);
+    assert!(stats.direct_writes > 0 && stats.refused > 0, "{stats:?}");
+}
+
+#[test]
 fn mrsm_writes_sub_pages_without_reading() {
     let mut config = paper("mrsm");
     config.scheme.mrsm.switch_after = 2;

@@ -93,3 +93,35 @@ impl Pointers {
         (-half..half).contains(&(number(to) - number(from)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nandle_nand::Block;
+
+    use super::*;
+
+    #[test]
+    fn a_direct_pointer_reaches_as_far_as_its_bits() {
+        // 2^26 pages leave 6 of an entry's 32 bits.
+        let geometry = Geometry {
+            channels: 4,
+            chips_per_channel: 1,
+            dies_per_chip: 4,
+            planes_per_die: 4,
+            blocks_per_plane: 4096,
+            pages_per_block: 256,
+            page_bytes: 16384,
+            sector_bytes: 4096,
+            oob_bytes: 128,
+        };
+        let settings = MultiVersionConfig { pointer: PointerKind::Direct, ..Default::default() };
+        let pointers = Pointers::new(&settings, &geometry, 1 << 25, true);
+        assert_eq!(pointers.bits, 6);
+        let page = |page| geometry.ppn(Block(1), page);
+        for (from, to, reaches) in
+            [(0, 31, true), (0, 32, false), (32, 0, true), (33, 0, false), (7, 7, true)]
+        {
+            assert_eq!(pointers.reaches(&geometry, page(from), page(to)), reaches, "{from} to {to}");
+        }
+    }
+}
