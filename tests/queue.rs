@@ -88,7 +88,7 @@ fn overlapping_writes_stay_in_order() {
     let mut ssd = Ssd::new(&config, 1, 1).expect("a valid device");
     let pages = u64::from(ssd.layout().logical_pages) / 4 * 4;
     let mut done = vec![];
-    let mut write = |ssd: &mut Ssd, id: u64, page: u64, byte: u8| {
+    let write = |ssd: &mut Ssd, id: u64, page: u64, byte: u8| {
         let (now, data) = (ssd.now(), [byte; 8]);
         let command =
             Command { id, op: Op::Write, lsn: page * 8, sectors: 8, fua: false, stream: 0, data: &data };

@@ -11,7 +11,7 @@
 //!
 //! Only what operations have finished is in it, in the order in which they finished, so whenever the
 //! process is killed the file holds what a power cut at that moment would have left. What is read back, and what
-//! counts as damage, is in [`load`].
+//! counts as damage, is in `load.rs`.
 //!
 //! With [`Durability::Host`] the same holds when the machine goes down. Between two syncs its disk may carry out writes
 //! in any order, or not at all, so a sync comes first

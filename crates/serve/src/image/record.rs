@@ -1,7 +1,7 @@
 //! Records of the image: bytes to types and back. All numbers are little-endian.
 //!
 //! Each record carries a checksum and says where it belongs, so that one that was changed, cut off or written to
-//! another place is known. What that means is for [`super::load`] to say.
+//! another place is known. What that means is for the loader to say.
 
 use nandle_ssd::nand::{BlockCondition, Extent, Extents, Oob, PageUse};
 
