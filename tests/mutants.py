@@ -47,11 +47,35 @@ MUTANTS = {
          "let after: Vec<OpId> = flash.media().pending_programs().collect();", "let after: Vec<OpId> = vec![];",
          "--test crash"),
         ("a checkpoint page is written before the trims that it knows of",
-         "if !flash.records().is_empty() { self.write_log(flash, schemes, None); } let (group, class) = "
-         "(GroupId::System, PageClass::SYSTEM); if !flash.records().is_empty() ||",
-         "let (group, class) = (GroupId::System, PageClass::SYSTEM); if", "--test crash"),
+         "if !flash.records().is_empty() { self.write_log(flash, schemes, None); } if !flash.records().is_empty() { "
+         "return; } let mut programs",
+         "let mut programs", "--test crash"),
         ("a flush does not drain the buffer",
          "while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {", "while false {", "--test oracle"),
+
+        # Units that share a page.
+        ("a page that is sealed lists what is no longer stored", "if page.stale {", "if false {", "--test units power"),
+        ("what waited for a page does not wait for the page of newer data",
+         "if op != by { self.nand.inherit_holds(op, by); }", "", "--test units power"),
+        ("a unit that a flush waits for may be moved to a page that it does not",
+         "if durable { // The page that a FLUSH waits for will not list it. self.make_durable(by); }", "",
+         "--test property"),
+        ("a trim does not mark the blocks that an open page holds",
+         "for held in self.media.vacate(f.ppn) { self.space.blocks_mut().await_record(held); }", "",
+         "--test units power"),
+        ("a page that a request waits for is not programmed before its unit is written again",
+         "page.is_awaited && fragments.iter().any(", "false && fragments.iter().any(", "--test units power"),
+        ("an erase may wait for a page that nobody seals", "flash.seal_holders(block);", "", "--test units"),
+        ("a checkpoint does not seal what it lists", "flash.seal_units(first, first + (page_bytes / 4) as u32);", "",
+         "--test units power"),
+        ("a victim is taken for less than a page", "blocks.set_least_gain(array.slots());", "blocks.set_least_gain(1);",
+         "--test units"),
+        ("reads of a page's units are not joined", "self.media.widen(op, wanted); continue;", "", "--test units"),
+
+        # Tickets, and who passes whom.
+        ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.contains(plane))", "true",
+         "--test queue"),
+        ("nobody passes", "let passes = n > 0 && may &&", "let passes = false && n > 0 && may &&", "--test queue"),
 
         # Completions.
         ("a read of the last sector is refused", "end.is_none_or(|end| end > self.layout.logical_sectors)",
@@ -259,7 +283,7 @@ MUTANTS = {
         # Victims.
         ("greedy takes the newest of equal blocks", "from.buckets().next().map(|(_, block)| block) }",
          "from.buckets().last().map(|(_, block)| block) }", "--test closed_forms"),
-        ("FIFO takes fully valid blocks", "from.by_age().find(|&block| from.valid(block) < from.pages_per_block())",
+        ("FIFO takes fully valid blocks", "from.by_age().find(|&block| from.gains(block))",
          "from.by_age().next()", "--test closed_forms"),
         ("d-choices takes the fullest", ".min_by_key(|&block| from.valid(block)) .filter", ".max_by_key(|&block| from.valid(block)) .filter",
          "--test theory"),
