@@ -21,11 +21,14 @@ mod torture;
 use devices::{mappings, policies};
 use torture::{cut_power, run};
 
-/// One policy of each seam, by its place in the catalog; no buffer is one policy more.
-type Choice = [usize; 6];
+/// Bytes of a mapping unit: a page, half of one, two planes' pages.
+const UNITS: [u32; 3] = [0, 2048, 8192];
+
+/// One policy of each seam, by its place in the catalog, no buffer being one policy more; and the mapping unit.
+type Choice = [usize; 7];
 
 /// How many policies each seam has.
-fn seams() -> [usize; 6] {
+fn seams() -> [usize; 7] {
     [
         policies(Seam::Buffer).len() + 1,
         mappings().len(),
@@ -33,10 +36,13 @@ fn seams() -> [usize; 6] {
         policies(Seam::Allocation).len(),
         policies(Seam::Streams).len(),
         VictimKind::ALL.len(),
+        UNITS.len(),
     ]
 }
 
-fn device([buffer, mapping, compaction, allocation, streams, victim]: Choice) -> (String, DeviceConfig) {
+fn device(
+    [buffer, mapping, compaction, allocation, streams, victim, unit]: Choice,
+) -> (String, DeviceConfig) {
     let mut c = devices::base();
     c.geometry.blocks_per_plane = 30;
     c.cell.kind = CellKind::Tlc;
@@ -56,16 +62,18 @@ fn device([buffer, mapping, compaction, allocation, streams, victim]: Choice) ->
     c.scheme.allocation = policies(Seam::Allocation)[allocation].into();
     c.scheme.streams = policies(Seam::Streams)[streams].into();
     c.gc.victim = VictimKind::ALL[victim].0;
+    c.mapping.unit_bytes = UNITS[unit];
     let buffer = if c.buffer.bytes > 0 { &c.scheme.buffer } else { "no buffer" };
     let s = &c.scheme;
     let (mapping, allocation) = (&s.mapping, &s.allocation);
     let packed = if s.compaction { "+compaction" } else { "" };
     let (streams, victim) = (&s.streams, c.gc.victim.name());
-    (format!("{buffer}, {mapping}{packed}, {allocation}, {streams}, {victim}"), c)
+    let unit = ["", ", half units", ", units of two planes"][unit];
+    (format!("{buffer}, {mapping}{packed}, {allocation}, {streams}, {victim}{unit}"), c)
 }
 
 fn all() -> Vec<Choice> {
-    let mut all: Vec<Choice> = vec![[0; 6]];
+    let mut all: Vec<Choice> = vec![[0; 7]];
     for (seam, &policies) in seams().iter().enumerate() {
         all = all
             .into_iter()
@@ -87,7 +95,7 @@ fn legal() -> Vec<Choice> {
 
 /// The pairs of policies that meet in a choice.
 fn pairs(choice: &Choice) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_ {
-    (0..6).flat_map(move |a| (a + 1..6).map(move |b| (a, choice[a], b, choice[b])))
+    (0..7).flat_map(move |a| (a + 1..7).map(move |b| (a, choice[a], b, choice[b])))
 }
 
 /// Few of `choices`, in which every pair meets that meets in any of them.
@@ -122,6 +130,10 @@ fn what_is_refused_is_said_and_little() {
         let with_another = scheme.has("across") || scheme.has("multi-version") || scheme.compaction;
         match config.validate() {
             Ok(_) => assert!(!(scheme.has("mrsm") && with_another), "{name}"),
+            Err(e) if e.field == "mapping.unit_bytes" => {
+                let chooses = ["papa", "size-based", "lsb-first"].contains(&scheme.allocation.as_str());
+                assert!(chooses && name.ends_with("half units"), "{name}: {e}");
+            }
             Err(e) => {
                 assert!(scheme.has("mrsm") && with_another, "{name}: {e}");
                 let tables = scheme.has("across") && e.expected.contains("a mapping table of its own");

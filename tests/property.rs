@@ -83,6 +83,8 @@ prop_compose! {
         mapping in prop::option::weighted(0.5, prop::sample::select(mappings())), shrink in any::<bool>(), spare in 0..4_u32,
         streams in prop::option::weighted(0.5, prop::sample::select(devices::policies(Seam::Streams))), on_demand in any::<bool>(),
         interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
+        unit in prop::sample::select(vec![0_i32, 0, 1, -1, -2]), plp in prop::bool::weighted(0.2),
+        by_plane in any::<bool>(),
     ) -> DeviceConfig {
         let mut c = devices::base();
         c.geometry.channels = 1;
@@ -93,10 +95,23 @@ prop_compose! {
         c.geometry.blocks_per_plane = blocks;
         c.cell.kind = cell;
         c.cell.program_order = if relaxed { ProgramOrder::Relaxed } else { ProgramOrder::Strict };
-        if relaxed && cell != CellKind::Slc {
+        // A unit of the page's size, or of that of two planes, or of a part of it.
+        let sectors = match unit {
+            1 if planes == 2 && sectors <= 32 => sectors * 2,
+            1.. => sectors,
+            _ if sectors.is_multiple_of(1 << -unit) => sectors >> -unit,
+            _ => sectors,
+        };
+        c.mapping.unit_bytes = if unit == 0 { 0 } else { 512 * sectors };
+        let page_types = 512 * sectors >= c.geometry.page_bytes;
+        if relaxed && cell != CellKind::Slc && page_types {
             c.scheme.allocation = policy.into();
         }
-        c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes);
+        c.recovery.plp = plp;
+        if by_plane {
+            c.queue.order = nandle_ssd::config::QueueOrder::Plane;
+        }
+        c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes.max(c.unit_bytes()));
         c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
         c.scheme.pc_lru.insert = insert;
         c.scheme.compaction = compaction;
@@ -104,7 +119,7 @@ prop_compose! {
             c.scheme.mapping = "multi-version".into();
             c.scheme.multi_version = settings;
         }
-        c.map_cache.bytes = if cache { 2 * u64::from(c.geometry.page_bytes) } else { 0 };
+        c.map_cache.bytes = if cache { 2 * u64::from(c.unit_bytes()) } else { 0 };
         c.gc.victim = victim;
         c.gc.copies_in_flight = copies;
         c.timing.scheduler = scheduler;
@@ -163,7 +178,8 @@ fn run(config: &DeviceConfig, steps: &[Step]) -> Result<(), TestCaseError> {
     let sectors = ssd.layout().logical_sectors;
     let mut oracle = Oracle::of(&ssd);
     let mut done = vec![];
-    let most = u64::from(config.geometry.sectors_per_page()) * 4;
+    let most =
+        u64::from(config.unit_geometry().sectors_per_page().max(config.geometry.sectors_per_page())) * 4;
     for (id, step) in steps.iter().enumerate() {
         match *step {
             Step::Request(op, place, length, fua) => {

@@ -54,7 +54,7 @@ fn flash_imports_downwards() {
         "crates/nand/src",
         &[
             "timers", "cell", "geometry", "shape", "fault", "oob", "op", "contents", "timing", "array",
-            "changes", "schedule", "power",
+            "slots", "changes", "schedule", "power",
         ],
     );
 }

@@ -85,6 +85,7 @@ pub fn base() -> DeviceConfig {
             multi_plane_same_offset: true,
         },
         buffer: BufferConfig { bytes: 0 },
+        mapping: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
@@ -232,6 +233,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(page_type_devices())
     .chain(border_devices())
     .chain(combined_devices())
+    .chain(unit_devices())
     .collect()
 }
 
@@ -299,6 +301,95 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.scheme.buffer = "fifo".into();
                 c.wear.factory_bad = 0.05;
                 c.op_ratio = 0.9;
+            }),
+        ),
+    ]
+}
+
+/// Devices whose mapping unit is a part of a page, or lies on two planes.
+pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |unit_bytes: u32, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.mapping.unit_bytes = unit_bytes;
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let large_sectors = |c: &mut DeviceConfig| {
+        c.geometry.sector_bytes = 4096;
+        c.geometry.page_bytes = 16384;
+        c.buffer.bytes = 256 << 10;
+        c.timing.dram_ns = 1000;
+    };
+    vec![
+        ("quarter units", with(1024, &|_| ())),
+        ("quarter units, lru, 4 KiB sectors", with(4096, &large_sectors)),
+        (
+            "quarter units, fifo, capacitors, wear levelling",
+            with(4096, &|c| {
+                large_sectors(c);
+                c.scheme.buffer = "fifo".into();
+                c.recovery.plp = true;
+                c.wear.static_gap = 4;
+                c.timing.partial_transfer = true;
+            }),
+        ),
+        (
+            "half units, versions, tiny mapping cache, dynamic",
+            with(2048, &|c| {
+                c.scheme.mapping = "multi-version".into();
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.striping = "dynamic".into();
+                c.buffer.bytes = 16 << 10;
+                c.map_cache.bytes = 4096;
+            }),
+        ),
+        (
+            "half units, across, compaction, objects",
+            with(2048, &|c| {
+                c.scheme.mapping = "across".into();
+                c.scheme.compaction = true;
+                c.scheme.streams = "flashalloc".into();
+                c.buffer.bytes = 32 << 10;
+                c.geometry.blocks_per_plane = 28;
+            }),
+        ),
+        (
+            "quarter units, two handles, QLC, often a checkpoint",
+            with(4096, &|c| {
+                large_sectors(c);
+                c.cell.kind = CellKind::Qlc;
+                c.scheme.streams = "fdp".into();
+                c.streams.count = 2;
+                c.streams.isolation = Isolation::Persistently;
+                c.recovery.checkpoint_interval = 4;
+                c.geometry.blocks_per_plane = 28;
+            }),
+        ),
+        ("units of two planes", with(8192, &|_| ())),
+        (
+            "units of two planes, mrsm, lru, tiny mapping cache",
+            with(8192, &|c| {
+                c.scheme.mapping = "mrsm".into();
+                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 64, switch_after: 2 };
+                c.buffer.bytes = 32 << 10;
+                c.map_cache.bytes = 16384;
+                c.geometry.blocks_per_plane = 28;
+            }),
+        ),
+        (
+            "units of two planes, everything, TLC",
+            with(8192, &|c| {
+                c.geometry.blocks_per_plane = 28;
+                c.cell.kind = CellKind::Tlc;
+                c.cell.program_order = ProgramOrder::Relaxed;
+                c.buffer.bytes = 48 << 10;
+                c.scheme.buffer = "pc-lru".into();
+                c.scheme.mapping = "across+multi-version".into();
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.allocation = "papa".into();
+                c.scheme.streams = "flashalloc".into();
             }),
         ),
     ]

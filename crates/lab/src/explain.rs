@@ -36,7 +36,7 @@ impl Explain {
         }
         self.seen += 1;
         self.under_way.insert(command.id, (self.seen, at));
-        let spp = u64::from(ssd.config().geometry.sectors_per_page());
+        let spp = u64::from(ssd.flash().sectors_per_page());
         let pages = match command.sectors {
             0 => String::new(),
             n => format!(
@@ -88,7 +88,7 @@ fn us(ns: Time) -> String {
 
 fn describe(operation: &Operation, ssd: &Ssd, waits: Option<u64>) -> String {
     let Operation { kind, cause, ppn, started, ended, .. } = *operation;
-    let g: &Geometry = &ssd.config().geometry;
+    let g: &Geometry = ssd.flash().geometry();
     let block = g.block_of(ppn);
     let plane = g.plane_of(block);
     let die = g.die_of_plane(plane);

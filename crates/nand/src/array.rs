@@ -51,6 +51,8 @@ pub(crate) struct BlockState {
     pub condition: BlockCondition,
     /// A program failed in it: the next erase will too.
     pub doomed: bool,
+    /// Its newest page is open: not all that one program fills is known yet.
+    pub open: bool,
 }
 
 /// Pages, blocks and their contents.
@@ -73,6 +75,8 @@ pub struct Array {
     pub(crate) next_seq: u64,
     /// What has changed on flash, if someone wants to know.
     pub(crate) changes: Option<Vec<Change>>,
+    /// The logarithm of the pages of an address that one program fills: see [`NandConfig::slots`](crate::NandConfig).
+    pub(crate) slot_bits: u32,
 }
 
 /// The flash without power: only what was programmed.
@@ -83,10 +87,18 @@ impl Array {
     /// An erased array. `unit` bytes are kept for each sector: 0 for none, 8 for a stamp,
     /// `sector_bytes` for the data itself.
     pub fn new(geometry: Geometry, cell: Cell, unit: usize) -> Self {
+        Self::with_slots(geometry, cell, unit, 1)
+    }
+
+    /// As [`Array::new`], where one program fills `slots` pages: `cell` has that many times fewer.
+    pub fn with_slots(geometry: Geometry, cell: Cell, unit: usize, slots: u32) -> Self {
+        debug_assert!(slots.is_power_of_two() && geometry.pages_per_block.is_multiple_of(slots));
         let geometry = Shape::new(geometry);
         let pages = geometry.pages() as usize;
+        let slot_bits = slots.trailing_zeros();
         let slots = geometry.block_slots();
         Self {
+            slot_bits,
             oob: OobStore::new(pages),
             seq: vec![0; pages],
             blocks: vec![
@@ -101,6 +113,7 @@ impl Array {
                     erase: NONE,
                     condition: BlockCondition::Good,
                     doomed: false,
+                    open: false,
                 };
                 slots
             ],
@@ -214,14 +227,16 @@ impl Array {
     }
     /// The program of `ppn` failed: the page holds nothing, and its block is not to be relied on.
     pub(crate) fn spoil(&mut self, ppn: Ppn) {
-        let index = self.index(ppn);
-        self.oob.tear(index);
-        self.notes.remove(&ppn.0);
-        self.versions.remove(&ppn.0);
-        self.lost.remove(&ppn.0);
+        for ppn in self.together(ppn) {
+            let index = self.index(ppn);
+            self.oob.tear(index);
+            self.notes.remove(&ppn.0);
+            self.versions.remove(&ppn.0);
+            self.lost.remove(&ppn.0);
+            self.note_change(Change::Page(ppn));
+        }
         let block = self.geometry.block_of(ppn);
         self.blocks[block.0 as usize].doomed = true;
-        self.note_change(Change::Page(ppn));
         self.note_change(Change::Block(block));
     }
     /// The sectors of `ppn`, by their place in the page, that cannot be read any more.
@@ -254,7 +269,7 @@ impl Array {
     /// The type of `ppn`.
     #[inline]
     pub fn page_type(&self, ppn: Ppn) -> PageType {
-        self.cell.page_type(self.geometry.page_of(ppn))
+        self.cell.page_type(self.geometry.page_of(ppn) >> self.slot_bits)
     }
     /// The shadow order's next page of `block`, if any is left.
     #[inline]
@@ -264,7 +279,10 @@ impl Array {
     /// The `n`th page (from 0) of `block` in the shadow order, if it has so many.
     #[inline]
     pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
-        (n < self.geometry.pages_per_block).then(|| self.geometry.ppn(block, self.cell.strict_page(n)))
+        (n < self.geometry.pages_per_block).then(|| {
+            let page = self.cell.strict_page(n >> self.slot_bits) << self.slot_bits;
+            self.geometry.ppn(block, page | n & (self.slots() - 1))
+        })
     }
 
     /// Writes a page's out-of-band area and takes its place in the program order.
@@ -276,12 +294,8 @@ impl Array {
         let block = self.geometry.block_of(ppn);
         let page = self.geometry.page_of(ppn);
         let index = self.index(ppn);
+        self.check_usable(ppn);
         let state = &mut self.blocks[block.0 as usize];
-        assert!(
-            state.condition == BlockCondition::Good && state.erase == NONE,
-            "{} programmed in a block that is bad, undefined or to be erased",
-            page_name(ppn)
-        );
         assert!(
             page < self.geometry.pages_per_block && self.cell.may_program(&state.done, page),
             "{} programmed out of order or twice: {:?} programmed so far",
@@ -298,6 +312,17 @@ impl Array {
         self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
         self.next_seq += 1;
         self.oob.set(index, oob);
+    }
+
+    /// Flash programs only blocks in which nothing is wrong.
+    #[inline(always)]
+    pub(crate) fn check_usable(&self, ppn: Ppn) {
+        let state = &self.blocks[self.geometry.block_of(ppn).0 as usize];
+        assert!(
+            state.condition == BlockCondition::Good && state.erase == NONE,
+            "{} programmed in a block that is bad, undefined or to be erased",
+            page_name(ppn)
+        );
     }
 
     /// Erases a block at once; its wear is counted.
@@ -332,16 +357,20 @@ impl Array {
 
     /// Makes a page as if it had never been ordered; its order number is returned to the block.
     pub(crate) fn unprogram(&mut self, ppn: Ppn) {
-        let index = self.index(ppn);
-        self.oob.clear(index);
-        self.notes.remove(&ppn.0);
-        self.versions.remove(&ppn.0);
-        self.lost.remove(&ppn.0);
-        let kind = self.page_type(ppn);
         let block = self.geometry.block_of(ppn);
+        for ppn in self.together(ppn) {
+            let index = self.index(ppn);
+            let entered = self.oob.kind(index) != PageUse::Erased;
+            self.blocks[block.0 as usize].programmed -= u16::from(entered);
+            self.oob.clear(index);
+            self.notes.remove(&ppn.0);
+            self.versions.remove(&ppn.0);
+            self.lost.remove(&ppn.0);
+        }
+        let kind = self.page_type(ppn);
         let state = &mut self.blocks[block.0 as usize];
         state.done[kind] -= 1;
-        state.programmed -= 1;
+        state.open = false;
     }
 
     /// The bytes kept for each of `n` sectors from sector `at` of `ppn`, zeros for those that nothing was

@@ -4,7 +4,7 @@
 //! power cut. So a copy that follows the changes in their order is always a flash that a power cut
 //! could have left.
 
-use crate::{Array, Block, BlockCondition, Change, Oob, Ppn};
+use crate::{Array, Block, BlockCondition, Change, Oob, PageUse, Ppn};
 
 /// Pages that no flash could hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,22 +58,19 @@ impl Array {
         oob: Option<&Oob<'_>>,
     ) -> Result<(), NotFlash> {
         let (block, page) = (self.geometry.block_of(ppn), self.geometry.page_of(ppn));
-        let (index, kind) = (self.index(ppn), self.cell.page_type(page));
+        let index = self.index(ppn);
         let not_flash = NotFlash { block: block.0 & ((1 << self.geometry.block_bits()) - 1), page };
-        let state = &mut self.blocks[block.0 as usize];
-        if page >= self.geometry.pages_per_block || !self.cell.may_program(&state.done, page) {
+        if page >= self.geometry.pages_per_block {
             return Err(not_flash);
         }
-        if state.programmed == 0 {
-            state.first_seq = seq;
+        if self.page_use(self.first_slot(ppn)) == PageUse::Erased {
+            self.restore_together(ppn, seq).ok_or(not_flash)?;
+        } else if self.page_use(ppn) != PageUse::Torn || self.seq(ppn) != seq || self.slot_bits == 0 {
+            return Err(not_flash);
         }
-        let delta = seq.checked_sub(state.first_seq).and_then(|delta| u32::try_from(delta).ok());
-        self.seq[index] = delta.ok_or(not_flash)?;
-        state.done[kind] += 1;
-        state.programmed += 1;
-        self.restore_seq(seq);
         match oob {
             Some(oob) => {
+                self.oob.clear(index);
                 self.oob.set(index, oob);
                 if version != seq {
                     self.versions.insert(ppn.0, version);
@@ -82,6 +79,29 @@ impl Array {
             None => self.oob.tear(index),
         }
         Ok(())
+    }
+
+    /// Lays down all that one program filled with `ppn`, as torn until more is known of it.
+    fn restore_together(&mut self, ppn: Ppn, seq: u64) -> Option<()> {
+        let (page, slots) = (self.geometry.page_of(ppn) >> self.slot_bits, self.slots() as u16);
+        let kind = self.cell.page_type(page);
+        let state = &mut self.blocks[self.geometry.block_of(ppn).0 as usize];
+        if !self.cell.may_program(&state.done, page) {
+            return None;
+        }
+        if state.programmed == 0 {
+            state.first_seq = seq;
+        }
+        let delta = u32::try_from(seq.checked_sub(state.first_seq)?).ok()?;
+        state.done[kind] += 1;
+        state.programmed += slots;
+        self.restore_seq(seq);
+        for ppn in self.together(ppn) {
+            let index = self.index(ppn);
+            self.seq[index] = delta;
+            self.oob.tear(index);
+        }
+        Some(())
     }
 }
 

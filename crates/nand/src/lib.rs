@@ -20,6 +20,7 @@ mod op;
 mod power;
 mod schedule;
 mod shape;
+mod slots;
 mod timers;
 mod timing;
 

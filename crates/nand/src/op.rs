@@ -98,4 +98,6 @@ pub(crate) struct Op {
     pub copyback: bool,
     /// Ordered and not yet done.
     pub pending: bool,
+    /// The program of a page that is still being filled.
+    pub open: bool,
 }

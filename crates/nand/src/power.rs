@@ -39,7 +39,7 @@ impl Nand {
                             self.array.tear_lower_pages(ppn);
                         }
                     }
-                    self.array.note_change(Change::Page(ppn));
+                    self.array.note_program(ppn);
                 } else {
                     self.array.unprogram(ppn);
                 }
@@ -68,17 +68,19 @@ impl Nand {
 impl Array {
     /// Leaves `ppn` as an interrupted program does.
     fn tear(&mut self, ppn: Ppn) {
-        let index = self.index(ppn);
-        self.oob.tear(index);
-        self.note_change(Change::Page(ppn));
+        for ppn in self.together(ppn) {
+            let index = self.index(ppn);
+            self.oob.tear(index);
+            self.note_change(Change::Page(ppn));
+        }
     }
 
     /// The cells of `ppn` hold the lower pages of its word line as well.
     fn tear_lower_pages(&mut self, ppn: Ppn) {
-        let (page, kind) = (self.geometry.page_of(ppn), self.page_type(ppn) as u32);
+        let (page, kind) = (self.geometry.page_of(ppn) >> self.slot_bits, self.page_type(ppn) as u32);
         let block = self.geometry.block_of(ppn);
         for lower in page - kind..page {
-            let lower = self.geometry.ppn(block, lower);
+            let lower = self.geometry.ppn(block, lower << self.slot_bits);
             if self.page_use(lower) != PageUse::Erased {
                 self.tear(lower);
             }

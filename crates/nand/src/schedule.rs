@@ -18,8 +18,12 @@ use crate::{
 /// Everything that makes a flash array what it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NandConfig {
-    /// Its shape.
+    /// Its shape, as it is addressed.
     pub geometry: Geometry,
+    /// Addressed pages that one page of the flash holds, and one program fills (a power of two).
+    pub slots: u32,
+    /// Planes of a die that work together, as one plane with wider pages: `geometry` counts them as one.
+    pub gang: u32,
     /// Bits per cell.
     pub kind: CellKind,
     /// The program order it insists on.
@@ -30,6 +34,14 @@ pub struct NandConfig {
     pub timing: Timing,
     /// An interrupted program of an upper page destroys the lower pages of its word line too.
     pub paired_pages: bool,
+}
+
+impl NandConfig {
+    /// The array before anything was programmed, keeping `unit` bytes of contents a sector.
+    pub fn erased(&self, unit: usize) -> Array {
+        let cell = Cell::new(self.kind, self.order, self.geometry.pages_per_block / self.slots);
+        Array::with_slots(self.geometry.clone(), cell, unit, self.slots)
+    }
 }
 
 /// What a die is doing.
@@ -120,11 +132,11 @@ struct Channel {
 /// How often everything was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads by cause and page type.
+    /// Pages of the flash that were read, by cause and page type.
     pub reads: [[u64; 4]; Cause::COUNT],
-    /// Programs by cause and page type.
+    /// Pages of the flash that were programmed, by cause and page type.
     pub programs: [[u64; 4]; Cause::COUNT],
-    /// Erases.
+    /// Blocks of the flash that were erased.
     pub erases: u64,
     /// Suspensions.
     pub suspensions: u64,
@@ -154,6 +166,9 @@ pub struct Nand {
     in_flight: u32,
     counters: Counters,
     transfer_page: u64,
+    gang: u64,
+    /// Sectors of a page of the flash.
+    sectors_per_read: u32,
     pub(crate) paired_pages: bool,
     faults: Option<Box<Faults>>,
 }
@@ -163,8 +178,7 @@ impl Nand {
     ///
     /// The configuration must have been validated.
     pub fn new(config: &NandConfig, unit: usize) -> Self {
-        let cell = Cell::new(config.kind, config.order, config.geometry.pages_per_block);
-        Self::with_array(config, Array::new(config.geometry.clone(), cell, unit))
+        Self::with_array(config, config.erased(unit))
     }
 
     /// The array as a power cut left it, at time 0 again.
@@ -189,7 +203,9 @@ impl Nand {
             busy_ns: 0,
         };
         Self {
-            transfer_page: config.timing.transfer(g, g.sectors_per_page()),
+            transfer_page: config.timing.transfer(g, g.sectors_per_page()) * u64::from(config.slots),
+            gang: u64::from(config.gang),
+            sectors_per_read: (g.sectors_per_page() * config.slots / config.gang).max(1),
             paired_pages: config.paired_pages,
             faults: None,
             dies: (0..g.dies()).map(die).collect(),
@@ -230,6 +246,10 @@ impl Nand {
     #[inline]
     pub fn geometry(&self) -> &Shape {
         self.array.geometry()
+    }
+    /// Planes of a die that work together as one.
+    pub fn gang(&self) -> u32 {
+        self.gang as u32
     }
     /// The durations.
     pub fn timing(&self) -> &Timing {
@@ -274,16 +294,16 @@ impl Nand {
     pub fn program_of(&self, ppn: Ppn) -> Option<OpId> {
         let mut op = self.array.blocks[self.geometry().block_of(ppn).0 as usize].chain_head;
         while op != NONE {
-            if self.ops[op as usize].ppn == ppn.0 {
+            if self.ops[op as usize].ppn ^ ppn.0 < self.array.slots() {
                 return Some(OpId(op));
             }
             op = self.ops[op as usize].chain;
         }
         None
     }
-    /// All programs on order or running, in no particular order.
+    /// All programs on order or running, open pages aside, in no particular order.
     pub fn pending_programs(&self) -> impl Iterator<Item = OpId> + '_ {
-        let pending = |(_, op): &(usize, &Op)| op.pending && op.kind == Kind::Program;
+        let pending = |(_, op): &(usize, &Op)| op.pending && op.kind == Kind::Program && !op.open;
         self.ops.iter().enumerate().filter(pending).map(|(slot, _)| OpId(slot as u32))
     }
     /// Whether programs of `block` are on order or running.
@@ -322,6 +342,7 @@ impl Nand {
             started_once: false,
             copyback: false,
             pending: true,
+            open: false,
         };
         let die = self.geometry().die_of_plane(plane);
         self.dies[die as usize].load += 1;
@@ -408,13 +429,13 @@ impl Nand {
             && faults.reads.draw(&mut faults.stream)
         {
             // Decided here, as everything else: what is copied from the page is lost as well.
-            let all = self.array.geometry.full_mask();
-            self.array.lose(ppn, all);
+            self.array.lose_page(ppn);
             if self.program_of(ppn).is_none() {
-                self.array.note_change(Change::Page(ppn));
+                self.array.note_program(ppn);
             }
         }
-        self.counters.reads[cause as usize][kind] += 1;
+        self.counters.reads[cause as usize][kind] +=
+            if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
         self.release_wait(op);
         OpId(op)
     }
@@ -441,9 +462,79 @@ impl Nand {
         for before in after {
             self.wait_for(op, before.0);
         }
-        self.counters.programs[cause as usize][kind] += 1;
+        self.counters.programs[cause as usize][kind] += self.gang;
         self.release_wait(op);
         OpId(op)
+    }
+
+    /// As [`Nand::program`], for the next slot of a page that one program fills together: opens the page, or
+    /// joins the program of the page that is open. It waits for [`Nand::seal`].
+    ///
+    /// # Panics
+    /// If flash cannot do it.
+    pub fn enter(&mut self, ppn: Ppn, oob: &Oob<'_>, cause: Cause, background: bool, after: &[OpId]) -> OpId {
+        self.array.enter(ppn, oob);
+        let op = if self.array.first_slot(ppn) == ppn {
+            let kind = self.array.page_type(ppn);
+            let durations = (self.transfer_page, self.timing.program(kind));
+            let op = self.new_op(ppn, Kind::Program, cause, background, durations);
+            self.ops[op as usize].open = true;
+            self.chain(op, ppn);
+            op
+        } else {
+            let op = self.array.blocks[self.geometry().block_of(ppn).0 as usize].chain_tail;
+            self.ops[op as usize].background &= background;
+            op
+        };
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        OpId(op)
+    }
+
+    /// The page of `op` is filled no further: it is programmed as it is. How many slots stay empty.
+    pub fn seal(&mut self, op: OpId) -> u32 {
+        let slot = &mut self.ops[op.0 as usize];
+        debug_assert!(slot.open && slot.pending);
+        slot.open = false;
+        let (ppn, cause) = (Ppn(slot.ppn), slot.cause);
+        let empty = self.array.seal(ppn);
+        let kind = self.array.page_type(ppn);
+        self.counters.programs[cause as usize][kind] += self.gang;
+        self.release_wait(op.0);
+        empty
+    }
+
+    /// The read `op`, ordered since the last [`Nand::settle`], brings `sectors` more of its page.
+    pub fn widen(&mut self, op: OpId, sectors: u32) {
+        if self.timing.partial_transfer {
+            let more = u32::try_from(self.transfer(sectors)).unwrap_or(u32::MAX);
+            let slot = &mut self.ops[op.0 as usize];
+            slot.transfer = slot.transfer.saturating_add(more);
+        }
+    }
+
+    /// The blocks that are not erased before `op` is done.
+    pub fn held_by(&self, op: OpId) -> impl Iterator<Item = Block> + '_ {
+        let slot = &self.ops[op.0 as usize];
+        let first = (slot.holds != NONE).then_some(Block(slot.holds));
+        let edge = |at: u32| (at != NONE).then(|| self.edges[at as usize]);
+        let more = std::iter::successors(edge(slot.more_holds), move |&(_, next)| edge(next));
+        first.into_iter().chain(more.map(|(block, _)| Block(block)))
+    }
+
+    /// Blocks that wait for `from` wait for `op` as well.
+    pub fn inherit_holds(&mut self, from: OpId, op: OpId) {
+        let blocks: Vec<Block> = self.held_by(from).collect();
+        for block in blocks {
+            self.hold_once(block, op);
+        }
+    }
+
+    fn hold_once(&mut self, block: Block, op: OpId) {
+        if self.held_by(op).all(|held| held != block) {
+            self.hold(block, op.0);
+        }
     }
 
     /// Queues a program behind the others of its block.
@@ -473,19 +564,21 @@ impl Nand {
         let slot = &mut self.ops[op.0 as usize];
         let (from, cause) = (Ppn(slot.ppn), slot.cause);
         debug_assert!(slot.pending && slot.kind == Kind::Program);
-        let oob = self.array.oob(from);
-        let list = match oob.extents {
-            Extents::Home { .. } => Vec::new(),
-            Extents::List(list) => list.to_vec(),
-        };
-        // Not borrowed from the store that is about to be written.
-        let extents = match oob.extents {
-            Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
-            Extents::List(_) => Extents::List(&list),
-        };
-        let oob = Oob { kind: oob.kind, owner: oob.owner, stream, extents };
-        self.array.program(to, &oob);
-        self.array.repeat(from, to);
+        for (from, to) in self.array.together(from).zip(self.array.together(to)) {
+            let oob = self.array.oob(from);
+            let list = match oob.extents {
+                Extents::Home { .. } => Vec::new(),
+                Extents::List(list) => list.to_vec(),
+            };
+            // Not borrowed from the store that is about to be written.
+            let extents = match oob.extents {
+                Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
+                Extents::List(_) => Extents::List(&list),
+            };
+            let oob = Oob { kind: oob.kind, owner: oob.owner, stream, extents };
+            self.array.lay(to, &oob);
+            self.array.repeat(from, to);
+        }
         self.array.spoil(from);
         let plane = self.geometry().plane_of(self.geometry().block_of(to));
         let slot = &mut self.ops[op.0 as usize];
@@ -496,17 +589,17 @@ impl Nand {
         self.dies[die as usize].load += 1;
         self.chain(op.0, to);
         let kind = self.array.page_type(to);
-        self.counters.programs[cause as usize][kind] += 1;
+        self.counters.programs[cause as usize][kind] += self.gang;
         self.release_wait(op.0);
     }
 
     /// A program that failed is given up: it is over, and what it was to store is lost.
     pub fn abandon(&mut self, op: OpId) {
         let ppn = Ppn(self.ops[op.0 as usize].ppn);
-        self.array.lose(ppn, self.array.geometry.full_mask());
+        self.array.lose_page(ppn);
         let block = self.array.geometry.block_of(ppn);
         self.array.blocks[block.0 as usize].doomed = true;
-        self.array.note_change(Change::Page(ppn));
+        self.array.note_program(ppn);
         self.array.note_change(Change::Block(block));
         self.let_go(op.0);
     }
@@ -546,7 +639,7 @@ impl Nand {
         let first = self.geometry().ppn(block, 0);
         let op = self.new_op(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
         self.array.blocks[block.0 as usize].erase = op;
-        self.counters.erases += 1;
+        self.counters.erases += self.gang;
         if !held {
             self.release_wait(op);
         }
@@ -556,8 +649,10 @@ impl Nand {
     fn transfer(&self, sectors: u32) -> u64 {
         if self.timing.partial_transfer {
             self.timing.transfer(self.geometry(), sectors)
-        } else {
+        } else if self.gang == 1 {
             self.transfer_page
+        } else {
+            self.transfer_page / self.gang * u64::from(sectors.div_ceil(self.sectors_per_read))
         }
     }
 
@@ -919,7 +1014,7 @@ impl Nand {
                     failed = faults.programs.draw(&mut faults.stream);
                 }
                 if !failed {
-                    self.array.note_change(Change::Page(ppn));
+                    self.array.note_program(ppn);
                 }
             }
             Kind::Erase => {

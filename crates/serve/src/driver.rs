@@ -256,7 +256,7 @@ impl Driver {
         let shape = Shape {
             bytes: drive.layout.logical_bytes,
             sector_bytes: config.geometry.sector_bytes,
-            page_bytes: config.geometry.page_bytes,
+            page_bytes: config.unit_bytes(),
             queue_depth: config.queue.depth,
         };
         let mut feeds = Vec::new();

@@ -45,6 +45,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
             multi_plane_same_offset: true,
         },
         buffer: BufferConfig { bytes: 1 << 20 },
+        mapping: Default::default(),
         map_cache: Default::default(),
         gc: Default::default(),
         wear: Default::default(),

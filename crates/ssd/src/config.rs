@@ -8,7 +8,7 @@ use crate::buffer::BufferConfig;
 use crate::collect::GcConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
 use crate::error::ConfigError;
-use crate::map::{MapCacheConfig, TableSize};
+use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
 use crate::space::{Limits, Striping, WearConfig};
@@ -35,6 +35,9 @@ pub struct DeviceConfig {
     /// Write buffer.
     #[serde(default)]
     pub buffer: BufferConfig,
+    /// Mapping unit.
+    #[serde(default, skip_serializing_if = "MappingConfig::is_page")]
+    pub mapping: MappingConfig,
     /// Mapping-table cache.
     #[serde(default)]
     pub map_cache: MapCacheConfig,
@@ -70,11 +73,32 @@ pub struct DeviceConfig {
 pub struct QueueConfig {
     /// Requests that the device works on at a time (1 to 65536); further ones wait in the host.
     pub depth: u32,
+    /// Which writes a write holds back that waits for room.
+    #[serde(skip_serializing_if = "QueueOrder::is_default")]
+    pub order: QueueOrder,
+}
+
+/// `queue.order`: which writes a write holds back that waits for room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueOrder {
+    /// All that came later: one queue for the whole drive.
+    #[default]
+    Arrival,
+    /// Those that go to the same planes, or to the same sectors; where any plane serves, all that came later. Of a
+    /// buffer the oldest entry whose plane has room leaves if what the policy chose waits for its own.
+    Plane,
+}
+
+impl QueueOrder {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { depth: 1024 }
+        Self { depth: 1024, order: QueueOrder::default() }
     }
 }
 
@@ -89,6 +113,15 @@ pub struct Precondition {
     /// A trace to replay first, without time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_with: Option<String>,
+}
+
+/// How mapping units and pages of the flash fit.
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    /// Units of a page.
+    slots: u32,
+    /// Pages of a unit, each in a plane of its own.
+    gang: u32,
 }
 
 /// What follows from a valid configuration.
@@ -136,25 +169,101 @@ impl Layout {
 impl DeviceConfig {
     /// The flash part.
     pub fn nand(&self) -> NandConfig {
+        let Fit { slots, gang } = self.fit();
+        let mut timing = self.timing.clone();
+        timing.transfer_ns_per_page =
+            timing.transfer_ns_per_page.map(|ns| ns * u64::from(gang) / u64::from(slots));
         NandConfig {
-            geometry: self.geometry.clone(),
+            geometry: self.unit_geometry(),
+            slots,
+            gang,
             kind: self.cell.kind,
             order: self.cell.program_order,
             endurance: self.cell.endurance,
-            timing: self.timing.clone(),
+            timing,
             paired_pages: self.cell.paired_pages,
         }
     }
 
+    /// Bytes of a mapping unit.
+    pub fn unit_bytes(&self) -> u32 {
+        if self.mapping.is_page() { self.geometry.page_bytes } else { self.mapping.unit_bytes }
+    }
+
+    /// How mapping units and pages of the flash fit.
+    fn fit(&self) -> Fit {
+        let (unit, page) = (self.unit_bytes(), self.geometry.page_bytes);
+        Fit { slots: (page / unit).max(1), gang: (unit / page).max(1) }
+    }
+
+    /// The shape of the flash as the drive addresses it: a page holds one mapping unit. Smaller units are pages
+    /// of their own, of which one program fills several; larger ones lie in planes that work as one.
+    pub fn unit_geometry(&self) -> Geometry {
+        let Fit { slots, gang } = self.fit();
+        let g = &self.geometry;
+        Geometry {
+            planes_per_die: g.planes_per_die / gang,
+            pages_per_block: g.pages_per_block * slots,
+            page_bytes: self.unit_bytes(),
+            oob_bytes: g.oob_bytes * gang / slots,
+            ..g.clone()
+        }
+    }
+
+    fn check_unit(&self) -> Result<(), ConfigError> {
+        let (unit, g) = (self.mapping.unit_bytes, &self.geometry);
+        let page = g.page_bytes;
+        let err = |expected: String| Err(ConfigError::new("mapping.unit_bytes", unit, expected));
+        if self.mapping.is_page() || unit == page {
+            return Ok(());
+        }
+        let ratio = unit.max(page) / unit.min(page);
+        if !unit.max(page).is_multiple_of(unit.min(page)) || !ratio.is_power_of_two() {
+            return err(format!(
+                "a page ({page}) divided by or times a power of two, such as {} or {}",
+                page / 2,
+                page * 2
+            ));
+        }
+        if unit < page {
+            if !unit.is_multiple_of(g.sector_bytes) {
+                return err(format!("whole sectors: at least {}", g.sector_bytes));
+            }
+            let slots = u64::from(g.pages_per_block) * u64::from(ratio);
+            if slots > 65535 {
+                let least = page / (65535 / g.pages_per_block).max(1).next_power_of_two();
+                return err(format!("at most 65535 units in a block, here {slots}: at least {least} bytes"));
+            }
+        } else {
+            let most = page << g.planes_per_die.trailing_zeros();
+            if unit > most {
+                return err(format!(
+                    "at most {most}: a unit lies on one page of each of a die's {} planes",
+                    g.planes_per_die
+                ));
+            }
+            if unit / g.sector_bytes > 64 {
+                return err(format!(
+                    "at most 64 sectors, {} bytes: use geometry.sector_bytes = 4096 for larger ones",
+                    64 * g.sector_bytes
+                ));
+            }
+        }
+        self.unit_geometry()
+            .validate()
+            .map_err(|e| ConfigError::new("mapping.unit_bytes", unit, format!("a larger unit: geometry.{e}")))
+    }
+
     /// What schemes are told of the device.
-    pub(crate) fn facts(&self) -> Facts<'_> {
-        let striping = Striping::new(&self.scheme.striping, &self.geometry);
+    pub(crate) fn facts<'a>(&'a self, geometry: &'a Geometry) -> Facts<'a> {
+        let striping = Striping::new(&self.scheme.striping, geometry);
         Facts {
-            geometry: &self.geometry,
+            geometry,
             cell: self.cell.kind,
             order: self.cell.program_order,
             buffer_bytes: self.buffer.bytes,
-            static_striping: striping.is_ok_and(|striping| striping.is_static()),
+            // Where units share pages, planes are chosen for pages, not for units.
+            static_striping: self.fit().slots == 1 && striping.is_ok_and(|striping| striping.is_static()),
             striping: &self.scheme.striping,
             names: &[],
         }
@@ -162,11 +271,7 @@ impl DeviceConfig {
 
     /// What the sizes of the mapping table follow from.
     pub(crate) fn table_size(&self, logical_pages: u32) -> TableSize {
-        TableSize {
-            page_bytes: self.geometry.page_bytes,
-            entry_bytes: self.map_cache.entry_bytes,
-            logical_pages,
-        }
+        TableSize { page_bytes: self.unit_bytes(), entry_bytes: self.map_cache.entry_bytes, logical_pages }
     }
 
     /// Checks every setting against its range and against the others.
@@ -181,7 +286,17 @@ impl DeviceConfig {
     /// As [`DeviceConfig::validate`], with what the schemes ask of the layers.
     pub(crate) fn plan(&self) -> Result<(Plan, Layout), ConfigError> {
         self.check_settings()?;
-        let plan = self.scheme.plan(&self.streams, &self.facts())?;
+        let geometry = self.unit_geometry();
+        let plan = self.scheme.plan(&self.streams, &self.facts(&geometry))?;
+        if let (Some(types), true) = (&plan.space.page_types, self.fit().slots > 1) {
+            let expected = format!(
+                "{} or more with page types chosen by {:?}, which looks at what a page is written for: units \
+                 of several writes share one",
+                self.geometry.page_bytes,
+                types.name()
+            );
+            return Err(ConfigError::new("mapping.unit_bytes", self.mapping.unit_bytes, expected));
+        }
         let layout = self.lay_out(&plan)?;
         self.check_precondition(&layout)?;
         Ok((plan, layout))
@@ -191,6 +306,8 @@ impl DeviceConfig {
     fn check_settings(&self) -> Result<(), ConfigError> {
         let g = &self.geometry;
         g.validate().map_err(|e| ConfigError::new(&format!("geometry.{}", e.field), e.value, e.expected))?;
+        self.check_unit()?;
+        let unit = self.unit_bytes();
         self.timing
             .validate(self.cell.kind)
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;
@@ -225,13 +342,12 @@ impl DeviceConfig {
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
-        if self.scheme.buffer != "lru" && self.buffer.bytes < u64::from(g.page_bytes) {
-            let expected =
-                format!("at least one page ({}) for scheme.buffer = {:?}", g.page_bytes, self.scheme.buffer);
+        if self.scheme.buffer != "lru" && self.buffer.bytes < u64::from(unit) {
+            let expected = format!("at least one page ({unit}) for scheme.buffer = {:?}", self.scheme.buffer);
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, expected));
         }
-        if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(g.page_bytes) {
-            let least = 2 * g.page_bytes;
+        if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(unit) {
+            let least = 2 * unit;
             let expected = format!("0 (whole table in RAM) or at least two translation pages ({least})");
             return Err(ConfigError::new("map_cache.bytes", self.map_cache.bytes, expected));
         }
@@ -243,12 +359,12 @@ impl DeviceConfig {
 
     /// How the blocks of a plane are shared out.
     fn lay_out(&self, plan: &Plan) -> Result<Layout, ConfigError> {
-        let g = &self.geometry;
+        let g = &self.unit_geometry();
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
         let hard_blocks = blocks(self.gc.hard).max(1);
         // Collection makes room for all that placing one write may program.
-        let at_once = plan.pages_at_once.div_ceil(g.pages_per_block);
+        let at_once = (plan.pages_at_once * self.fit().slots).div_ceil(g.pages_per_block);
         let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
         let open_blocks = plan.space.host_groups() + 1;
         let wide = g.pages() as f64 / (1.0 + self.op_ratio);
@@ -276,7 +392,9 @@ impl DeviceConfig {
             + u64::from(system.checkpoint)
             + u64::from(g.planes());
         let data_pages = (u64::from(logical_pages) + system_pages).div_ceil(u64::from(g.planes()));
-        let data_blocks = data_pages.div_ceil(u64::from(g.pages_per_block)) as u32;
+        // A block is collected only if that gains a page of the flash: fewer dead units may stay in each.
+        let kept = u64::from(g.pages_per_block - (self.fit().slots - 1));
+        let data_blocks = data_pages.div_ceil(kept) as u32;
         let least_blocks = data_blocks + overhead;
         if least_blocks + factory_bad > per_plane {
             return Err(self.too_little_spare(overhead, factory_bad, system_pages));
@@ -299,10 +417,10 @@ impl DeviceConfig {
 
     /// The logical size leaves collection no room: what would.
     fn too_little_spare(&self, overhead: u32, factory_bad: u32, system_pages: u64) -> ConfigError {
-        let g = &self.geometry;
+        let g = &self.unit_geometry();
         let per_plane = g.blocks_per_plane;
         let room = u64::from(per_plane.saturating_sub(overhead + factory_bad))
-            * u64::from(g.pages_per_block)
+            * u64::from(g.pages_per_block - (self.fit().slots - 1))
             * u64::from(g.planes());
         let room = room.saturating_sub(system_pages);
         let expected = if room == 0 {
@@ -323,7 +441,7 @@ impl DeviceConfig {
 
     /// Whether the state before the first request can be reached.
     fn check_precondition(&self, layout: &Layout) -> Result<(), ConfigError> {
-        let (p, g) = (&self.precondition, &self.geometry);
+        let (p, g) = (&self.precondition, &self.unit_geometry());
         ConfigError::share("precondition.used", p.used, 1.0)?;
         ConfigError::share("precondition.valid", p.valid, 1.0)?;
         if p.valid > p.used {

@@ -266,7 +266,7 @@ impl Rows {
         row.chip_busy_ns.iter_mut().zip(&self.last_busy).for_each(|(now, last)| *now -= last);
         self.last_busy = busy;
         let blocks = ssd.flash().blocks();
-        let free = (0..ssd.config().geometry.planes()).map(|plane| blocks.free(plane));
+        let free = (0..ssd.flash().geometry().planes()).map(|plane| blocks.free(plane));
         row.free_blocks = free.clone().map(u64::from).sum();
         row.free_blocks_min = free.min().unwrap_or(0);
         let idle = row.requests == [0; KINDS] && row.flash == Activity::default();

@@ -109,7 +109,7 @@ pub fn check(path: &Path) -> Result<Check, Error> {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         .map_err(|_| no("in use by another process; expected an image that is free".into()))?;
     let drive = config::check(config).map_err(|e| no(format!("the device in the header: {e}")))?;
-    let store = Store::new(Box::new(file), path, &drive.config.geometry, version);
+    let store = Store::new(Box::new(file), path, &drive.config.unit_geometry(), version);
     let loaded = load(&store, &drive.config)?;
     let mut check = Check {
         device: drive.config.name.clone(),

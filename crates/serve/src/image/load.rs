@@ -19,7 +19,7 @@
 use std::ops::Range;
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Cell, Extents, Geometry, Oob, PageUse, Ppn};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Extents, Geometry, Oob, PageUse, Ppn};
 use serde::Serialize;
 
 use super::damage;
@@ -123,8 +123,7 @@ struct Loading<'a> {
 
 pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error> {
     let g = image.layout.geometry();
-    let cell = Cell::new(config.cell.kind, config.cell.program_order, g.pages_per_block);
-    let mut array = Array::new(g.clone(), cell, g.sector_bytes as usize);
+    let mut array = config.nand().erased(g.sector_bytes as usize);
     array.keep_changes();
     let expected_bytes = image.layout.end(image.version);
     let bytes = image.length()?;
@@ -325,8 +324,8 @@ impl Loading<'_> {
                 }
             }
         }
-        let cell = self.out.array.cell();
-        let turn = |ppn: Ppn| (0..g.pages_per_block).position(|n| cell.strict_page(n) == g.page_of(ppn));
+        let array = &self.out.array;
+        let turn = |ppn: Ppn| (0..g.pages_per_block).position(|n| array.nth_strict(block, n) == Some(ppn));
         found.sort_by_cached_key(|laid| (laid.record.seq, turn(laid.ppn)));
         self.lay(block, found, record.since);
         self.take_torn(block, bad, record.since);
@@ -439,13 +438,17 @@ impl Loading<'_> {
         let g = self.image.layout.geometry();
         for n in 1.. {
             let (array, done) = (&self.out.array, self.out.array.programmed(block));
-            if array.cell().may_program(&done, g.page_of(ppn)) {
+            let slots = array.slots();
+            // What one program fills is there, or torn, together.
+            let may = |ppn: &Ppn| array.cell().may_program(&done, g.page_of(*ppn) / slots);
+            if may(&ppn) || array.page_use(ppn) != PageUse::Erased {
                 return;
             }
-            let strict = (0..g.pages_per_block).map(|n| array.cell().strict_page(n));
-            let missing =
-                strict.filter(|&page| array.cell().may_program(&done, page)).map(|page| g.ppn(block, page));
-            let Some(gap) = missing.into_iter().find(|gap| !here.contains(gap)) else { return };
+            let strict = (0..g.pages_per_block).step_by(slots as usize);
+            let mut missing = strict.filter_map(|n| array.nth_strict(block, n)).filter(may);
+            let Some(gap) = missing.find(|&gap| !array.together(gap).any(|ppn| here.contains(&ppn))) else {
+                return;
+            };
             if !self.tear(gap, (between.start + n).min(between.end)) {
                 return;
             }

@@ -218,7 +218,7 @@ fn create(
     how: How,
     unfinished: Option<PathBuf>,
 ) -> Result<Opened, Error> {
-    let mut image = Image::around(medium, path, &drive.config.geometry, VERSION);
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), VERSION);
     image.session = Session::new(how.durability);
     image.unfinished = unfinished;
     // What is left of one that was not finished does not count.
@@ -237,7 +237,7 @@ fn open_in(
     how: How,
 ) -> Result<Opened, Error> {
     fits(path, header, drive)?;
-    let mut image = Image::around(medium, path, &drive.config.geometry, header.version);
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), header.version);
     let Loaded { array, damage, repairs, .. } = load::load(&image.store, &drive.config)?;
     let unknown = damage.iter().find(|damage| damage.outcome == Outcome::Unknown);
     if let Some(first) = unknown.or(damage.first())

@@ -129,7 +129,7 @@ fn watch(shared: &Shared, book: &mut Book) {
         book.note(snapshot);
         let asked = Duration::from_millis(shared.asked_ms.load(Ordering::Relaxed));
         let wanted = shared.began.elapsed().saturating_sub(asked) < INTEREST;
-        let blocks = if wanted { blocks::map(&shared.device, book.geometry()) } else { None };
+        let blocks = if wanted { blocks::map(&shared.device, &book.unit_geometry()) } else { None };
         *lock(&shared.view) = Arc::new(View::of(book, blocks));
         // A machine that was asleep has no seconds to make up for.
         next = (next + EVERY).max(Instant::now());

@@ -70,6 +70,11 @@ impl Book {
         &self.drive.config.geometry
     }
 
+    /// The shape of the flash as the drive addresses it.
+    pub fn unit_geometry(&self) -> Geometry {
+        self.drive.config.unit_geometry()
+    }
+
     /// Takes a snapshot in.
     pub fn note(&mut self, mut snapshot: Snapshot) {
         let window = snapshot.window.take().map_or_else(Window::default, |window| *window);
@@ -175,11 +180,11 @@ impl Book {
             },
             "buffer_wait_ns": last.stats.buffer_wait_ns,
             "blocks": {
-                "total": config.geometry.blocks(),
+                "total": config.unit_geometry().blocks(),
                 "free": last.free_blocks,
                 "free_min": last.free_blocks_min,
                 "bad": last.bad_blocks,
-                "planes": config.geometry.planes(),
+                "planes": config.unit_geometry().planes(),
                 "soft": layout.soft_blocks,
                 "map": blocks,
             },

@@ -326,7 +326,7 @@ fn put_u128(page: &mut [u8], at: usize, value: u64) {
 
 /// Bytes that pages of flash have room for: programmed, read.
 fn media(ssd: &Ssd) -> (u64, u64) {
-    let page = u64::from(ssd.flash().geometry().page_bytes);
+    let page = u64::from(ssd.config().geometry.page_bytes);
     let sum = |table: &[[u64; 4]]| table.iter().flatten().sum::<u64>() * page;
     (sum(&ssd.counters().programs), sum(&ssd.counters().reads))
 }
@@ -437,7 +437,7 @@ fn usage(model: &Model) -> Vec<u8> {
 /// TP4146: FDP Statistics: host bytes and media bytes written, media bytes erased.
 fn statistics(ssd: &Ssd) -> Vec<u8> {
     let mut out = vec![0; 64];
-    let geometry = ssd.flash().geometry();
+    let geometry = &ssd.config().geometry;
     let block = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes);
     put_u128(&mut out, 0, ssd.stats().bytes[Op::Write as usize]);
     put_u128(&mut out, 16, media(ssd).0);

@@ -38,25 +38,37 @@ impl Collect {
             let named = work.schemes.victim(flash, plane, &candidates, now);
             let chosen = named.or_else(|| victim::pick(&self.config, &candidates, now, &mut self.draw));
             let Some(block) = chosen else {
-                return dedicated_victim(flash, plane).filter(|&block| survivors_fit(flash, plane, block));
+                return dedicated_victim(flash, plane)
+                    .filter(|&block| self.survivors_fit(flash, plane, block));
             };
-            if flash.blocks().valid(block) <= flash.room(plane, GroupId::Survivors, PageClass::SYSTEM) {
+            let room = flash.room(plane, GroupId::Survivors, PageClass::SYSTEM) + self.coming(plane, flash);
+            if flash.blocks().valid(block) <= room {
                 return Some(emptier_ended(work, plane, block).unwrap_or(block));
             }
         }
         let block = victim::greedy::pick(&candidates)?;
-        if survivors_fit(flash, plane, block) {
+        if self.survivors_fit(flash, plane, block) {
             return Some(block);
         }
-        dedicated_victim(flash, plane).filter(|&block| survivors_fit(flash, plane, block))
+        dedicated_victim(flash, plane).filter(|&block| self.survivors_fit(flash, plane, block))
     }
-}
 
-fn survivors_fit(flash: &Flash, plane: u32, block: Block) -> bool {
-    let (space, media) = (flash.space(), flash.media());
-    let open = space.left_in_open(plane, GroupId::Host(0), media)
-        + space.left_in_open(plane, GroupId::System, media);
-    flash.blocks().valid(block) <= flash.room(plane, GroupId::Survivors, PageClass::SYSTEM) + open
+    fn survivors_fit(&self, flash: &Flash, plane: u32, block: Block) -> bool {
+        let (space, media) = (flash.space(), flash.media());
+        let open = space.left_in_open(plane, GroupId::Host(0), media)
+            + space.left_in_open(plane, GroupId::System, media);
+        let room = flash.room(plane, GroupId::Survivors, PageClass::SYSTEM) + self.coming(plane, flash);
+        flash.blocks().valid(block) <= room + open
+    }
+
+    /// Pages of former victims of `plane` that are erased as soon as the next one's survivors fill a page.
+    fn coming(&self, plane: u32, flash: &Flash) -> u32 {
+        let emptied = &self.jobs[plane as usize].emptied;
+        if emptied.is_empty() || Self::has_failed(flash) {
+            return 0;
+        }
+        emptied.len() as u32 * flash.geometry().pages_per_block
+    }
 }
 
 /// A victim among dedicated blocks of closed groups, for a plane whose normal blocks gain nothing while the

@@ -5,10 +5,12 @@
 //! rest of it; its live pages are moved as soon as the plane can spare the room, and the erase behind
 //! that takes it out of use.
 
-use nandle_nand::{Block, Cause, Done, Extents, OpId, Ppn};
+use nandle_nand::{Block, Cause, Done, Extents, Oob, OpId, PageUse, Ppn};
+use smallvec::SmallVec;
 
 use super::work::Work;
 use crate::flash::{Flash, Moved};
+use crate::map::{Fragment, FragmentList};
 use crate::space::{GroupId, PageClass, State};
 
 /// Failures that are being dealt with.
@@ -81,7 +83,8 @@ impl Failures {
                 }
             };
             let block = self.rescue[at];
-            let last = flash.array().pages_programmed(block) + 1 == flash.geometry().pages_per_block;
+            let slots = flash.array().slots();
+            let last = flash.array().pages_programmed(block) + slots == flash.geometry().pages_per_block;
             if last {
                 self.rescue.swap_remove(at);
             }
@@ -140,21 +143,63 @@ impl Failures {
     }
 }
 
-/// The program `op` of `from` becomes one of `to`, and so does whatever the map says of `from`.
+/// What a page stood for when its program failed.
+struct Stood {
+    from: Ppn,
+    to: Ppn,
+    kind: PageUse,
+    live: bool,
+    surplus: bool,
+    owned: bool,
+    /// Of one of the drive's own pages.
+    number: u32,
+    /// Of host data: its fragments, and all fragments of their logical pages.
+    held: SmallVec<[(u32, Fragment); 2]>,
+    lists: Vec<(u32, FragmentList)>,
+}
+
+impl Stood {
+    fn new(flash: &Flash, from: Ppn, to: Ppn) -> Self {
+        let kind = flash.array().page_use(from);
+        let live = flash.blocks().is_live(from);
+        let number = match flash.array().oob(from).extents {
+            Extents::Home { lpn, .. } => lpn,
+            Extents::List(_) => 0,
+        };
+        let held =
+            if live && kind.is_data() { flash.map().live_in(from, flash.array()) } else { SmallVec::new() };
+        let list = |&(lpn, _): &(u32, Fragment)| (lpn, flash.fragments().get(lpn, flash.array()));
+        Self {
+            from,
+            to,
+            kind,
+            live,
+            surplus: flash.blocks().is_surplus(from),
+            owned: flash.array().owner(from) != Oob::PLAIN,
+            number,
+            lists: held.iter().map(list).collect(),
+            held,
+        }
+    }
+}
+
+/// The program `op` of `from` becomes one of `to`, and so does whatever the map says of `from` and of all that
+/// is programmed with it.
 fn repeat(work: &mut Work<'_>, op: OpId, from: Ppn, to: Ppn, label: u16) {
+    let array = work.flash.array();
+    let pairs = array.together(from).zip(array.together(to));
+    let all: Vec<Stood> = pairs
+        .filter(|&(from, _)| work.flash.array().page_use(from) != PageUse::Padding)
+        .map(|(from, to)| Stood::new(work.flash, from, to))
+        .collect();
+    work.flash.media_mut().reissue(op, to, label);
+    all.into_iter().for_each(|stood| follow(work, stood));
+}
+
+/// The map follows a page to where it is programmed again.
+fn follow(work: &mut Work<'_>, stood: Stood) {
     let Work { flash, schemes, keeper } = work;
-    let kind = flash.array().page_use(from);
-    let (live, surplus) = (flash.blocks().is_live(from), flash.blocks().is_surplus(from));
-    let number = match flash.array().oob(from).extents {
-        Extents::Home { lpn, .. } => lpn,
-        Extents::List(_) => 0,
-    };
-    let owned = flash.array().owner(from) != nandle_nand::Oob::PLAIN;
-    let held =
-        if live && kind.is_data() { flash.map().live_in(from, flash.array()) } else { Default::default() };
-    let lists: Vec<_> =
-        held.iter().map(|&(lpn, _)| (lpn, flash.fragments().get(lpn, flash.array()))).collect();
-    flash.media_mut().reissue(op, to, label);
+    let Stood { from, to, kind, live, surplus, owned, number, held, lists } = stood;
     flash.space_mut().blocks_mut().set_live(to);
     if !live {
         let now = flash.media().now();

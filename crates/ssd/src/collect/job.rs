@@ -1,6 +1,7 @@
 //! A job: one victim of a plane, emptied a few copies at a time and erased.
 
 use nandle_nand::{Block, Done, Extents};
+use smallvec::SmallVec;
 
 use super::Collect;
 use super::work::{Job, Work};
@@ -27,25 +28,74 @@ impl Collect {
 
     pub(super) fn collect_plane(&mut self, plane: u32, work: &mut Work<'_>) {
         let slot = plane as usize;
+        if work.flash.gathers() {
+            self.erase_set_aside(plane, work);
+        }
         if self.jobs[slot].victim.is_none() {
+            if !self.jobs[slot].leaving.is_empty() {
+                return;
+            }
             self.take_up(plane, work);
+            if self.jobs[slot].victim.is_none() && !self.jobs[slot].emptied.is_empty() {
+                self.erase_set_aside(plane, work);
+            }
         }
         let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
-        while self.jobs[slot].copies < self.config.copies_in_flight {
+        work.flash.forget_copy_read();
+        while work.flash.copies(plane) < self.config.copies_in_flight {
             let Some(page) = work.flash.blocks().next_live(block, self.jobs[slot].cursor) else {
+                if work.flash.gathers() {
+                    return self.set_aside(plane, block, work);
+                }
                 // Copies may still be under way: the erase waits for them.
                 self.jobs[slot].erasing = Self::erase(block, work);
                 return;
             };
-            let Some(group) = self.group_of_copies(plane, work.flash) else { return };
-            let copies = self.copy_page(block, page, plane, group, wear, work);
-            let job = &mut self.jobs[slot];
-            job.cursor = page;
-            job.copies += copies;
+            let Some(group) = self.group_of_copies(plane, work.flash) else {
+                return self.erase_for_room(plane, work);
+            };
+            self.copy_page(block, page, plane, group, wear, work);
+            self.jobs[slot].cursor = page;
         }
     }
 
-    /// Moves a page of a victim; how many copies are under way for it.
+    /// A victim is empty. Its last copies may share a page with those of the next one: sealing the page for
+    /// its erase would waste what is left of it.
+    #[inline(never)]
+    fn set_aside(&mut self, plane: u32, block: Block, work: &mut Work<'_>) {
+        let job = &mut self.jobs[plane as usize];
+        job.victim = None;
+        job.emptied.push(block);
+        self.collect_plane(plane, work);
+    }
+
+    /// The survivors of the present victim wait for room, which former ones hold.
+    fn erase_for_room(&mut self, plane: u32, work: &mut Work<'_>) {
+        for block in std::mem::take(&mut self.jobs[plane as usize].emptied) {
+            let job = &mut self.jobs[plane as usize];
+            if Self::erase(block, work) { job.leaving.push(block) } else { job.emptied.push(block) }
+        }
+    }
+
+    /// Orders the erase of former victims whose copies are all on their way, and of the others if there is no
+    /// next victim while room is wanted.
+    fn erase_set_aside(&mut self, plane: u32, work: &mut Work<'_>) {
+        let job = &self.jobs[plane as usize];
+        let alone = job.victim.is_none() && job.leaving.is_empty() && work.flash.space().is_stuck(plane);
+        let called = work.schemes.objects_ref().is_some_and(|objects| objects.demand() > 0);
+        let now = alone || called || job.emptied.len() > 1;
+        let mut left: SmallVec<[Block; 2]> = SmallVec::new();
+        for block in std::mem::take(&mut self.jobs[plane as usize].emptied) {
+            if (now || !work.flash.is_held(block)) && Self::erase(block, work) {
+                self.jobs[plane as usize].leaving.push(block);
+            } else {
+                left.push(block);
+            }
+        }
+        self.jobs[plane as usize].emptied = left;
+    }
+
+    /// Moves a page of a victim.
     #[inline]
     fn copy_page(
         &mut self,
@@ -55,7 +105,7 @@ impl Collect {
         group: GroupId,
         wear: bool,
         work: &mut Work<'_>,
-    ) -> u32 {
+    ) {
         let Work { flash, schemes, keeper } = work;
         let ppn = flash.geometry().ppn(block, page);
         let from = GroupId::from_number(flash.array().stream(ppn));
@@ -71,7 +121,6 @@ impl Collect {
             flash.count_stream(from, 0);
         }
         prefetch_next(flash, block, page);
-        copies
     }
 
     /// Finds `plane` a victim, if it needs one and there is one.
@@ -127,8 +176,8 @@ impl Collect {
 
     /// A victim becomes the job of its plane.
     fn begin(&mut self, plane: u32, block: Block, purpose: Purpose, flash: &mut Flash) {
-        let first = flash.geometry().ppn(block, flash.array().cell().strict_page(0));
-        let from = GroupId::from_number(flash.array().oob(first).stream);
+        let first = flash.array().nth_strict(block, 0).unwrap_or(flash.geometry().ppn(block, 0));
+        let from = GroupId::from_number(flash.array().stream(first));
         let group = match purpose {
             Purpose::Wear => GroupId::Cold,
             Purpose::KeepGroup(number) => GroupId::DedicatedSurvivors(number),
@@ -172,6 +221,7 @@ impl Collect {
             }
             keeper.hold(flash, block);
         }
+        flash.seal_holders(block);
         let background = !flash.space().is_urgent(plane);
         flash.space_mut().blocks_mut().set_erasing(block);
         flash.media_mut().erase(block, background);
@@ -183,7 +233,10 @@ impl Collect {
         let block = flash.geometry().block_of(done.ppn);
         let plane = flash.geometry().plane_of(block);
         let erases = flash.array().erases(block);
-        let ours = self.jobs[plane as usize].victim == Some(block);
+        let job = &mut self.jobs[plane as usize];
+        let set_aside = job.leaving.contains(&block);
+        job.leaving.retain(|other| *other != block);
+        let ours = set_aside || job.victim == Some(block);
         if flash.blocks().group(block).is_some() {
             self.erasing -= u32::from(!ours);
         }
@@ -198,12 +251,14 @@ impl Collect {
         job.most_erases = job.most_erases.max(erases);
         let space = flash.space_mut();
         if ours {
-            (job.victim, job.erasing) = (None, false);
+            if !set_aside {
+                (job.victim, job.erasing) = (None, false);
+            }
             space.answer_call(plane);
         }
         space.note_progress();
         space.look_at(plane);
-        if ours && self.wear_gap > 0 && space.spare(plane) > space.limits().hard {
+        if ours && job.victim.is_none() && self.wear_gap > 0 && space.spare(plane) > space.limits().hard {
             self.level(plane, flash);
         }
     }

@@ -75,7 +75,7 @@ impl Collect {
     /// An operation of collection's is done, or one that it has to know of.
     pub(crate) fn copy_done(&mut self, op: OpId, ppn: Ppn, flash: &mut Flash) {
         let plane = self.failures.job_of(op, flash.media().plane_of(ppn));
-        self.jobs[plane as usize].copy_done();
+        flash.copy_done(plane);
         flash.space_mut().look_at(plane);
     }
 

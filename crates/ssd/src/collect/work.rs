@@ -1,6 +1,7 @@
 //! What collection works on: a job a plane, and what it has beside its own state.
 
 use nandle_nand::Block;
+use smallvec::SmallVec;
 
 use crate::flash::{Flash, Moved};
 use crate::schemes::Schemes;
@@ -32,9 +33,10 @@ pub(super) struct Job {
     pub victim: Option<Block>,
     /// Pages before this one need no more looking at.
     pub cursor: u32,
-    /// Copies under way.
-    pub copies: u32,
     pub erasing: bool,
+    /// Former victims whose last copies share a page that is not full yet, and those being erased.
+    pub emptied: SmallVec<[Block; 2]>,
+    pub leaving: SmallVec<[Block; 2]>,
     /// Moves cold data instead of collecting garbage.
     pub wear: bool,
     /// Where the copies go if there is room.
@@ -42,10 +44,4 @@ pub(super) struct Job {
     /// Next closed block that static wear levelling looks at.
     pub wear_cursor: usize,
     pub most_erases: u32,
-}
-
-impl Job {
-    pub fn copy_done(&mut self) {
-        self.copies -= 1;
-    }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::flash::Flash;
+use crate::flash::{Flash, Ticket};
 use crate::schemes::Reach;
 use crate::space::{GroupId, PageClass};
 
@@ -60,13 +60,13 @@ impl Demand {
         self.needs.iter().all(|need| flash.has_room(need.lpn, need.group, need.class, need.pages))
     }
 
-    /// Makes sure of all of it; if it is not to be had, whoever can make room is told.
+    /// A ticket for all of it; if it is not to be had, whoever can make room is told.
     ///
     /// # Errors
     /// If it has to wait.
-    pub fn reserve(&self, flash: &mut Flash) -> Result<(), Wait> {
+    pub fn reserve(&self, flash: &mut Flash) -> Result<Ticket, Wait> {
         if self.is_met(flash) {
-            return Ok(());
+            return Ok(Ticket::new(self.needs.iter().map(|need| need.pages).sum()));
         }
         for need in &self.needs {
             let (space, media) = flash.space_and_media();
@@ -78,7 +78,8 @@ impl Demand {
 
 /// As a demand of one part that is placed alone and stays in its page: the common case.
 #[inline(always)]
-pub(super) fn has_room(flash: &Flash, part: Asking) -> bool {
+pub(super) fn reserve_one(flash: &Flash, part: Asking) -> Option<Ticket> {
     let group = flash.host_group(part.lpn, part.stream);
-    flash.has_room(part.lpn, group, PageClass { full: part.full, alone: part.alone }, 1)
+    let class = PageClass { full: part.full, alone: part.alone };
+    flash.has_room(part.lpn, group, class, 1).then(|| Ticket::new(1))
 }

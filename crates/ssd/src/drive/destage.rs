@@ -5,11 +5,12 @@ use nandle_nand::OpId;
 use smallvec::SmallVec;
 
 use super::Ssd;
-use super::demand::{Asking, Demand, Wait, has_room};
+use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
 use crate::buffer::Entry;
-use crate::flash::{Part, Write};
+use crate::config::QueueOrder;
+use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
 
 impl Ssd {
@@ -56,7 +57,9 @@ impl Ssd {
                 // Room is made for everything that waits, not only for the first; room that is on its
                 // way counts.
                 let wanted = missing.max(buffer.short_of(self.short));
-                if buffer.leaving() >= wanted {
+                // What waits in pages that are being filled leaves only with more.
+                let gathered = self.flash.media().open_pages().iter().map(|page| u64::from(page.release));
+                if buffer.leaving() - gathered.sum::<u64>() >= wanted {
                     return Some(Blocked::Buffer);
                 }
                 if !self.evict() {
@@ -99,17 +102,29 @@ impl Ssd {
 
     /// Makes sure of what these entries may take.
     #[inline]
-    fn reserve_entries(&mut self, slots: &[u32]) -> Result<(), Wait> {
+    fn reserve_entries(&mut self, slots: &[u32]) -> Result<Ticket, Wait> {
         if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach_is_least()) {
             let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
-            if has_room(
-                &self.flash,
-                Asking { lpn, stream, full: mask == self.flash.full_mask(), alone: true },
-            ) {
-                return Ok(());
+            let full = mask == self.flash.full_mask();
+            if let Some(ticket) = reserve_one(&self.flash, Asking { lpn, stream, full, alone: true }) {
+                return Ok(ticket);
             }
         }
         self.demand_of(slots).reserve(&mut self.flash)
+    }
+
+    /// The oldest entry of the buffer, of those looked at, that finds room.
+    #[cold]
+    fn other_victim(&self) -> Option<u32> {
+        /// Entries that are looked at.
+        const WINDOW: usize = 32;
+        let buffer = self.buffer.as_ref()?;
+        if self.config.queue.order != QueueOrder::Plane || !self.flash.space().stripes_by_number() {
+            return None;
+        }
+        std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot))
+            .take(WINDOW)
+            .find(|&slot| self.demand_of(&[slot]).is_met(&self.flash))
     }
 
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
@@ -131,17 +146,29 @@ impl Ssd {
         if slots.len() > 1 && !self.demand_of(&slots).is_met(&self.flash) {
             slots.truncate(1);
         }
-        if slots.is_empty() || self.reserve_entries(&slots).is_err() {
+        if slots.is_empty() {
             return false;
         }
+        let mut ticket = match self.reserve_entries(&slots) {
+            Ok(ticket) => ticket,
+            Err(Wait) => {
+                // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
+                let Some(other) = self.other_victim() else { return false };
+                slots.clear();
+                slots.push(other);
+                let Ok(ticket) = self.reserve_entries(&slots) else { return false };
+                ticket
+            }
+        };
         let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
         for &slot in &slots {
             let Some(buffer) = &self.buffer else { return false };
             let Entry { lpn, mask, .. } = *buffer.entry(slot);
             loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
         }
-        if self.flash.map().cache().is_some() && self.reserve_entries(&slots).is_err() {
-            return false;
+        if self.flash.map().cache().is_some() {
+            let Ok(again) = self.reserve_entries(&slots) else { return false };
+            ticket = again;
         }
         let Some(buffer) = &mut self.buffer else { return false };
         let full = self.flash.full_mask();
@@ -165,10 +192,10 @@ impl Ssd {
             load,
             rewrite: None,
         };
-        let mut write = |parts: &[Part<'_>]| {
+        let write = |parts: &[Part<'_>]| {
             let alone = parts.len() == 1;
             let write = Write { parts, request: None, stream, alone, range: (0, 0) };
-            self.schemes.place(&mut self.flash, &write);
+            self.schemes.place(&mut self.flash, ticket, &write);
         };
         match entries.as_slice() {
             [one] => write(&[part(one)]),

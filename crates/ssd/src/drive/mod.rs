@@ -95,7 +95,7 @@ impl Ssd {
         let (plan, layout) = config.plan()?;
         let media = Media::new(nand(&config.nand()), &config.faults, seed);
         let unit = media.array().unit();
-        let g = &config.geometry;
+        let g = &config.unit_geometry();
         let size = config.table_size(layout.logical_pages);
         let map = Map::new(plan.table, size, g.sectors_per_page(), config.map_cache.bytes);
         let settings = SpaceSettings {
@@ -140,7 +140,13 @@ impl Ssd {
     }
 
     fn schemes_of(config: &DeviceConfig, plan: &Plan, logical_pages: u32) -> Schemes {
-        Schemes::new(&config.scheme, &config.streams, &config.facts(), plan, logical_pages)
+        Schemes::new(
+            &config.scheme,
+            &config.streams,
+            &config.facts(&config.unit_geometry()),
+            plan,
+            logical_pages,
+        )
     }
 
     /// From now on `scheme`, from outside of the crate, is asked before the drive's own, and after those
@@ -386,8 +392,22 @@ impl Ssd {
             self.run_collection();
         }
         self.durability.keep_checkpoint(&mut self.flash, &mut self.schemes);
+        if self.flash.gathers() {
+            self.look_after_open_pages();
+        }
         if !self.queue.is_empty() && self.flash.media().in_flight() == 0 && Collect::has_failed(&self.flash) {
             self.give_up();
+        }
+    }
+
+    /// Pages that are being filled are programmed if somebody waits for them.
+    #[inline(never)]
+    fn look_after_open_pages(&mut self) {
+        self.flash.seal_awaited();
+        let waits = |drive: &Self| !drive.queue.is_empty() && drive.flash.media().in_flight() == 0;
+        if waits(self) {
+            // Nothing is under way that could let the queue go on but what was not programmed yet.
+            self.flash.seal_if(|_, _| true);
         }
     }
 

@@ -4,7 +4,7 @@ use nandle_nand::{Extents, Oob, PageUse, Ppn};
 use nandle_random::Stream;
 
 use super::Ssd;
-use crate::space::{GroupId, PageClass};
+use crate::space::{GroupId, PageClass, State};
 
 impl Ssd {
     /// Brings the blocks of a new device into being, and fills it to the configured shares: exactly
@@ -31,6 +31,22 @@ impl Ssd {
         if used > 0 {
             self.fill_to(used, valid, &mut Stream::new(seed, "precondition"));
             self.format_map();
+            self.seal_format();
+        }
+    }
+
+    /// The last page of each block that was filled is as full as it gets.
+    fn seal_format(&mut self) {
+        let open: Vec<_> =
+            self.flash.blocks().each().filter(|&(_, state)| state == State::Open).map(|(b, _)| b).collect();
+        for block in open {
+            self.flash.media_mut().array_mut().seal_open_page(block);
+            let first = self.flash.geometry().ppn(block, 0);
+            let (space, media) = self.flash.space_and_media();
+            if media.array().pages_programmed(block) == media.geometry().pages_per_block {
+                space.avoid(block, media);
+                self.format_close(first);
+            }
         }
     }
 
@@ -100,7 +116,7 @@ impl Ssd {
         let (space, media) = self.flash.space_and_media();
         let ppn = space.take(0, plane, group, class, media)?.ppn;
         let oob = Oob { kind, owner: Oob::PLAIN, stream: class.label(group), extents };
-        media.array_mut().program(ppn, &oob);
+        media.array_mut().lay(ppn, &oob);
         Some(ppn)
     }
 

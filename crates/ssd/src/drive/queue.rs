@@ -2,11 +2,16 @@
 
 use nandle_io::{Command, Op, Range, Status};
 use nandle_nand::Time;
+use smallvec::SmallVec;
 
 use super::Ssd;
 use super::request::Request;
+use crate::config::QueueOrder;
 use crate::map::run_mask;
 use crate::schemes::Refusal;
+
+/// Planes that a write goes to.
+type Planes = SmallVec<[u32; 8]>;
 
 /// Why the front of the queue cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ impl Ssd {
         self.claim_room(slot);
         if first || self.short > 0 {
             self.pump();
+        } else if self.flash.space().host_waits() && self.config.queue.order == QueueOrder::Plane {
+            self.let_others_pass();
         }
     }
 
@@ -47,13 +54,7 @@ impl Ssd {
     pub(super) fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
-            let request = &mut self.requests[slot];
-            if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
-                let (lsn, sectors) = (request.lsn, request.sectors);
-                request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
-                let stream = request.stream;
-                self.notice_write(lsn, sectors, stream);
-            }
+            self.notice(slot);
             let Request { op, fua, .. } = self.requests[slot];
             blocked = match (op, self.buffer.is_some()) {
                 (Op::Write, _) if self.flash.is_read_only() => {
@@ -78,6 +79,84 @@ impl Ssd {
         if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
             self.note_wait(blocked);
         }
+        let others = self.queue.len() > 1 && self.config.queue.order == QueueOrder::Plane;
+        if blocked == Some(Blocked::Flash) && others {
+            self.let_others_pass();
+        }
+    }
+
+    /// A write is about to be carried out: whose stream it is, and what objects make of it, is decided once.
+    #[inline(always)]
+    fn notice(&mut self, slot: u32) {
+        let request = &mut self.requests[slot];
+        if request.op == Op::Write && !std::mem::replace(&mut request.noticed, true) {
+            let (lsn, sectors) = (request.lsn, request.sectors);
+            request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
+            let stream = request.stream;
+            self.notice_write(lsn, sectors, stream);
+        }
+    }
+
+    /// The front of the queue waits for room in a plane: writes straight to flash that go to others do not
+    /// wait with it. What waits is tried first whenever room comes, and nobody takes a page of its planes; who
+    /// writes the same sectors writes to the same plane, and stays behind too.
+    #[inline(never)]
+    fn let_others_pass(&mut self) {
+        /// Requests that are looked at.
+        const WINDOW: usize = 256;
+        let mut waiting = Planes::new();
+        let mut n = 0;
+        while n < WINDOW
+            && let Some(&slot) = self.queue.get(n)
+        {
+            let Request { op, fua, lsn, sectors, cursor, .. } = self.requests[slot];
+            let flush = op == Op::Flush;
+            if op.concerns_objects() {
+                // A write behind a call may be the object's.
+                return;
+            }
+            let Some(planes) =
+                (if flush { Some(Planes::new()) } else { self.planes_of(lsn + cursor, lsn + sectors) })
+            else {
+                return;
+            };
+            let may = op == Op::Write && (self.buffer.is_none() || fua) && !self.flash.is_read_only();
+            let passes = n > 0 && may && planes.iter().all(|plane| !waiting.contains(plane));
+            if passes {
+                self.notice(slot);
+            }
+            if passes && self.write_through(slot).is_none() {
+                self.queue.remove(n);
+                self.release(slot);
+                continue;
+            }
+            waiting.extend(planes.into_iter().filter(|plane| !waiting.contains(plane)).collect::<Planes>());
+            if waiting.len() == self.flash.geometry().planes() as usize {
+                return;
+            }
+            n += 1;
+        }
+    }
+
+    /// The planes that writes of the sectors from `lsn` up to `end` may take pages of; none if that can be any.
+    fn planes_of(&self, lsn: u64, end: u64) -> Option<Planes> {
+        let page = |lsn: u64| self.flash.media().split(lsn).0;
+        let (space, distance) = (self.flash.space(), self.schemes.reach().distance);
+        if space.is_off_home() {
+            return None;
+        }
+        let last = (page(end - 1) + distance).min(self.flash.logical_pages() - 1);
+        let mut planes = Planes::new();
+        for lpn in page(lsn).saturating_sub(distance)..=last {
+            let plane = space.home_plane(lpn)?;
+            if !planes.contains(&plane) {
+                planes.push(plane);
+            }
+            if planes.len() == self.flash.geometry().planes() as usize {
+                break;
+            }
+        }
+        Some(planes)
     }
 
     /// Carries out what is not a write: out of the way of writes, which are far more.
@@ -216,6 +295,7 @@ impl Ssd {
                 return Some(Blocked::Flash);
             }
         }
+        self.flash.seal_durable();
         // Everything before the flush is in the barriers up to this one; later writes open the next.
         let barrier = self.flash.media_mut().close_barrier();
         self.flushes.push_back((barrier, slot));

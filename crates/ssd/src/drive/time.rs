@@ -117,6 +117,9 @@ impl Ssd {
         if let Some(slot) = waiter.request {
             self.release(slot);
         }
+        while let Some(slot) = self.flash.media_mut().next_joined(done.op) {
+            self.release(slot);
+        }
     }
 
     fn program_done(&mut self, done: &Done, release: u32) {

@@ -3,10 +3,10 @@
 use nandle_nand::OpId;
 
 use super::Ssd;
-use super::demand::{Asking, Demand, Wait, has_room};
+use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
-use crate::flash::{Part, Write};
+use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
 
 /// What a write into flash has for one logical page.
@@ -88,15 +88,14 @@ impl Ssd {
     ) -> Option<Blocked> {
         let Request { lsn, sectors, stream, mut cursor, .. } = self.requests[slot];
         let unit = self.unit();
-        if self.reserve_pieces(&pieces, stream, alone).is_err() {
-            return Some(Blocked::Flash);
-        }
+        let Ok(mut ticket) = self.reserve_pieces(&pieces, stream, alone) else { return Some(Blocked::Flash) };
         for piece in &mut pieces {
             piece.load = self.schemes.look_up(&mut self.flash, piece.lpn, piece.mask);
         }
         // Translation pages that had to go may have taken the room.
-        if self.flash.map().cache().is_some() && self.reserve_pieces(&pieces, stream, alone).is_err() {
-            return Some(Blocked::Flash);
+        if self.flash.map().cache().is_some() {
+            let Ok(again) = self.reserve_pieces(&pieces, stream, alone) else { return Some(Blocked::Flash) };
+            ticket = again;
         }
         for (n, piece) in pieces.iter_mut().enumerate() {
             self.count_part(piece.lpn, piece.mask);
@@ -117,7 +116,7 @@ impl Ssd {
         let data = &self.requests[slot].data;
         let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, &self.pages[n], unit));
         let write = Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
-        let programs = self.schemes.place(&mut self.flash, &write);
+        let programs = self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();
         let request = &mut self.requests[slot];
         request.remaining += programs;
@@ -132,11 +131,14 @@ impl Ssd {
         pieces: &[Piece; N],
         stream: u16,
         alone: bool,
-    ) -> Result<(), Wait> {
+    ) -> Result<Ticket, Wait> {
         let full = self.flash.full_mask();
         let asking = |piece: &Piece| Asking { lpn: piece.lpn, stream, full: piece.mask == full, alone };
-        if N == 1 && self.schemes.reach_is_least() && has_room(&self.flash, asking(&pieces[0])) {
-            return Ok(());
+        if N == 1
+            && self.schemes.reach_is_least()
+            && let Some(ticket) = reserve_one(&self.flash, asking(&pieces[0]))
+        {
+            return Ok(ticket);
         }
         let reach = self.schemes.reach();
         let mut demand = Demand::default();

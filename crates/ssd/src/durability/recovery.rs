@@ -267,7 +267,7 @@ impl Recovery<'_> {
         let mut order = vec![];
         let blocks: Vec<Block> =
             (0..self.flash.geometry().planes()).flat_map(|p| self.flash.geometry().blocks_of(p)).collect();
-        let last = self.flash.array().cell().strict_page(self.flash.geometry().pages_per_block - 1);
+        let last = self.flash.geometry().pages_per_block - 1;
         for block in blocks {
             if self.flash.array().condition(block) == BlockCondition::Bad {
                 continue;
@@ -284,7 +284,7 @@ impl Recovery<'_> {
             if self.flash.array().pages_programmed(block) == 0 {
                 continue;
             }
-            let ppn = self.flash.geometry().ppn(block, last);
+            let Some(ppn) = self.flash.array().nth_strict(block, last) else { continue };
             p.oob(self.flash, ppn);
             // Partially written: nothing is known of its newest page yet.
             let full = self.flash.array().page_use(ppn) != PageUse::Erased;
@@ -344,7 +344,9 @@ impl Recovery<'_> {
             if kind == PageUse::Erased {
                 continue;
             }
-            p.oob(self.flash, ppn);
+            if array.first_slot(ppn) == ppn {
+                p.oob(self.flash, ppn);
+            }
             let version = array.version(ppn);
             match kind {
                 PageUse::Data => scan.found.push((version, Found::Data(ppn))),
@@ -583,8 +585,8 @@ impl Recovery<'_> {
 
     /// A block with pages goes on being written, or is closed.
     fn restore_block(&mut self, block: Block, full: bool) {
-        let first = self.flash.geometry().ppn(block, self.flash.array().cell().strict_page(0));
-        let group = GroupId::from_number(self.flash.array().oob(first).stream);
+        let first = self.flash.array().nth_strict(block, 0).unwrap_or(self.flash.geometry().ppn(block, 0));
+        let group = GroupId::from_number(self.flash.array().stream(first));
         let doomed = self.flash.array().is_doomed(block);
         let (space, media) = self.flash.space_and_media();
         let dedicated = match group {

@@ -1,6 +1,7 @@
 //! Trims, and the traffic of the metadata log ([`super::log`]).
 
 use nandle_nand::{Block, Cause, OpId, PageUse};
+use smallvec::SmallVec;
 
 use super::Durability;
 use super::log::{RECORD_BYTES, sectors_per_bitmap, write_bitmap, write_pages};
@@ -73,15 +74,16 @@ impl Durability {
         }
         let page_bytes = flash.geometry().page_bytes;
         let per_page = records_per_page(flash) as usize;
+        let mut programs: SmallVec<[OpId; 4]> = SmallVec::new();
         while !flash.records().is_empty() {
-            let Some(place) = self.log_place(flash, plane, 1) else { return };
+            let Some(place) = self.log_place(flash, plane, 1) else { break };
             let count = per_page.min(flash.records().len());
             let page = write_pages(&flash.records()[..count], page_bytes).swap_remove(0);
-            if self.write_log_page(flash, place, page).is_none() {
-                return;
-            }
+            let Some(op) = self.write_log_page(flash, place, page) else { break };
+            programs.push(op);
             flash.drop_records(count);
         }
+        flash.seal_ops(&programs);
     }
 
     /// Where `pages` log pages find room: in their usual places (none), or in the collection blocks of a plane.
@@ -144,6 +146,7 @@ impl Durability {
         flash.drop_records(flash.records().len());
         let programs: Vec<OpId> =
             pages.into_iter().filter_map(|page| self.write_log_page(flash, place, page)).collect();
+        flash.seal_ops(&programs);
         for (_, ppn) in old {
             // Programs of one log are not ordered among each other: all are waited for.
             for &op in &programs {

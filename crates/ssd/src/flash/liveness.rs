@@ -76,11 +76,17 @@ impl Flash {
 
     /// The sectors `mask` of `lpn` are no longer stored.
     pub(crate) fn detach(&mut self, lpn: u32, mask: u64) {
+        if self.gathers() {
+            self.settle_unit(lpn);
+        }
         let old = self.map.fragments().get(lpn, self.array());
         if old.iter().any(|f| f.mask & mask != 0) {
             for f in old.iter().filter(|f| f.mask & mask != 0) {
                 let block = self.geometry().block_of(f.ppn);
                 self.space.blocks_mut().await_record(block);
+                for held in self.media.vacate(f.ppn) {
+                    self.space.blocks_mut().await_record(held);
+                }
             }
             self.shrink(lpn, &old, mask, None, FragmentList::new());
             self.map_changed(lpn);

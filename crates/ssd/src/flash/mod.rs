@@ -7,17 +7,20 @@
 use nandle_nand::{Array, Cause, Oob, OpId, PageUse, Ppn, Shape};
 use smallvec::SmallVec;
 
+mod assembly;
 mod liveness;
 pub(crate) mod page;
 mod records;
 mod relocate;
 mod stats;
+mod ticket;
 mod translation;
 mod write;
 
 pub use records::{Record, SchemeRecord, TrimRecord};
 pub use relocate::Moved;
 pub use stats::{CollectionStats, Stats, StreamCount};
+pub use ticket::Ticket;
 pub use write::{Part, Write};
 
 use crate::map::{FragmentList, Fragments, Map, runs};
@@ -96,11 +99,20 @@ pub struct Flash {
     programs: (u64, u64),
     /// Streams whose accounts are kept: the host's groups.
     host_groups: usize,
+    /// Copies of garbage collection under way, by plane.
+    copies: Vec<u32>,
+    /// Pages that the ticket of the write being placed still grants.
+    granted: u32,
+    /// The read that the next copies of the same page share.
+    copy_read: Option<(Ppn, OpId)>,
 }
 
 impl Flash {
     pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
         Self {
+            copies: vec![0; media.geometry().planes() as usize],
+            granted: 0,
+            copy_read: None,
             media,
             map,
             space,
@@ -272,20 +284,13 @@ impl Flash {
     /// Whether `pages` writes of `lpn` by `group` find a plane.
     #[inline(always)]
     pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32) -> bool {
-        self.space.has_room(lpn, group, class, pages, &self.media)
+        // A page that requests wait for may have to be programmed half full in between.
+        self.space.has_room(lpn, group, class, pages * self.media.slots(), &self.media)
     }
     /// The plane for the next write of `lpn` by `group`, if one has room.
     #[inline(always)]
     pub fn choose_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> Option<u32> {
         self.space.choose_plane(lpn, group, class, &self.media)
-    }
-    /// The same where a reservation holds.
-    ///
-    /// # Panics
-    /// If none does: then whoever placed this write took more than its reach, and the drive may not go on.
-    #[inline(always)]
-    pub fn reserved_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> u32 {
-        self.choose_plane(lpn, group, class).expect("a reservation holds")
     }
     /// The page that the next write of `group` in `plane` gets, if an open block says so.
     pub fn next_page(&self, plane: u32, group: GroupId) -> Option<Ppn> {
@@ -306,19 +311,71 @@ impl Flash {
         out: &mut Reads,
     ) {
         for f in self.map.fragments().get(lpn, self.media.array()) {
-            let wanted = (f.mask & mask).count_ones();
-            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) {
+            let wanted = self.media.sectors_read(f.mask & mask, f.shift);
+            if wanted == 0 || out.iter().any(|&(ppn, _)| ppn == f.ppn) || self.media.is_open(f.ppn) {
                 continue;
+            }
+            if self.gathers() {
+                let first = |ppn| self.media.array().first_slot(ppn);
+                if let Some(&(_, op)) = out.iter().find(|&&(ppn, _)| first(ppn) == first(f.ppn)) {
+                    self.media.widen(op, wanted);
+                    continue;
+                }
             }
             let op = self.media.read(f.ppn, wanted, cause, false, after, Waiter::request(request));
             out.push((f.ppn, op));
         }
     }
 
+    /// Orders a read of `sectors` sectors of `ppn` on behalf of `cause`; none if they are in RAM.
+    pub fn read_page(
+        &mut self,
+        ppn: Ppn,
+        sectors: u32,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> Option<OpId> {
+        if self.media.is_open(ppn) {
+            return None;
+        }
+        Some(self.media.read(ppn, sectors, cause, background, after, Waiter::NOBODY))
+    }
+
     /// Orders the read of a page to be copied by garbage collection.
     pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
-        let sectors = self.sectors_per_page();
-        self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY)
+        let mut sectors = self.sectors_per_page();
+        if self.gathers() {
+            let first = self.array().first_slot(ppn);
+            if let Some((page, read)) = self.copy_read
+                && page == first
+            {
+                return read;
+            }
+            let live = self.array().together(ppn).filter(|&slot| self.blocks().is_live(slot));
+            sectors *= live.count() as u32;
+        }
+        let read = self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
+        if self.gathers() {
+            self.copy_read = Some((self.array().first_slot(ppn), read));
+        }
+        read
+    }
+
+    /// Time may have passed: pages that are copied now are read again.
+    #[inline]
+    pub(crate) fn forget_copy_read(&mut self) {
+        self.copy_read = None;
+    }
+    /// Copies of garbage collection under way in `plane`.
+    #[inline]
+    pub(crate) fn copies(&self, plane: u32) -> u32 {
+        self.copies[plane as usize]
+    }
+    /// A copy that the collection of `plane` ordered is done.
+    #[inline]
+    pub(crate) fn copy_done(&mut self, plane: u32) {
+        self.copies[plane as usize] -= 1;
     }
 
     /// Which sectors of `mask` are stored for `lpn`.
@@ -360,10 +417,8 @@ impl Flash {
         gone
     }
 
-    /// Writes one page and makes it live. It starts when `after` are done.
-    ///
-    /// # Panics
-    /// If the plane has no page for it: callers have made sure of it.
+    /// Writes one page and makes it live. It starts when `after` are done. A page of the host's is one that the
+    /// ticket of the write being placed grants.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         self.append_here(page, after)
     }
@@ -374,10 +429,14 @@ impl Flash {
     pub(crate) fn append_here(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
-        let place = self
-            .space
-            .take(lpn, plane, group, class, &self.media)
-            .expect("the plane that was chosen has a page");
+        let plane = if self.gathers() { self.ready_plane(page, lpn) } else { plane };
+        if cause == Cause::Host {
+            self.spend_page();
+        }
+        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+            Some(place) => place,
+            None => self.take_anywhere(lpn, group, class),
+        };
         let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
         let of_checkpoint = kind == PageUse::Checkpoint;
         let sectors = sectors_of(extents);
@@ -395,6 +454,9 @@ impl Flash {
         if cause != Cause::Gc {
             let host = if cause == Cause::Host { sectors } else { 0 };
             self.count_stream(place.group, u64::from(host));
+        }
+        if cause == Cause::Gc && !self.gathers() {
+            self.copies[place.plane as usize] += 1;
         }
         if !of_checkpoint {
             self.programs.0 += 1;

@@ -45,7 +45,7 @@ fn place_run(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, (start, len)
     let &Part { lpn, mask, contents, release, load, .. } = part;
     let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
     let group = flash.host_group(lpn, write.stream);
-    let plane = flash.reserved_plane(lpn, group, class);
+    let plane = flash.granted_plane(lpn, group, class);
     let extents = Extents::Home { lpn, start: start as u8, len: len as u8 };
     let page = Page::data(plane, group, class, extents).for_request(write.request, release);
     let (ppn, op) = flash.append_here(&page, load.as_slice());
@@ -71,7 +71,7 @@ fn place_keeping(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, keep: u6
     }
     let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
     let group = flash.host_group(lpn, write.stream);
-    let plane = flash.reserved_plane(lpn, group, class);
+    let plane = flash.granted_plane(lpn, group, class);
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();
     let extents = if let Some((start, len)) = only_run(mask | keep) {
         Extents::Home { lpn, start: start as u8, len: len as u8 }

@@ -39,7 +39,7 @@ impl Flash {
             return after;
         }
         self.stats.cache_misses += 1;
-        let op = self.map.location(page).map(|ppn| {
+        let op = self.map.location(page).filter(|&ppn| !self.media.is_open(ppn)).map(|ppn| {
             if let Some(note) = self.array().note(ppn) {
                 let entries = self.map.entries(page, self.array());
                 assert!(**note == *entries, "translation page {page} in flash is not what the map says");
@@ -81,7 +81,9 @@ impl Flash {
         if !cached {
             // The entry has changed already: no comparison with what is in flash.
             self.stats.cache_misses += 1;
-            if let Some(ppn) = location {
+            if let Some(ppn) = location
+                && !self.media.is_open(ppn)
+            {
                 let sectors = self.sectors_per_page();
                 self.media.read(ppn, sectors, Cause::Map, true, &[], Waiter::NOBODY);
             }

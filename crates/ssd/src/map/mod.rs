@@ -16,7 +16,7 @@ mod size;
 mod table;
 
 pub use cache::Cache;
-pub use config::MapCacheConfig;
+pub use config::{MapCacheConfig, MappingConfig};
 pub use fragments::{Fragment, FragmentList, Fragments};
 pub use sectors::{crosses_border, only_run, run_mask, runs};
 pub use size::TableSize;

@@ -7,9 +7,12 @@ use nandle_nand::{
 
 mod barriers;
 mod config;
+mod gathering;
+mod open_pages;
 mod waiters;
 
 pub use config::CellConfig;
+pub use open_pages::OpenPage;
 pub use waiters::Waiter;
 
 use barriers::Barriers;
@@ -44,6 +47,11 @@ pub struct Media {
     full: u64,
     /// Live sectors programmed, by cause.
     sectors_by_cause: [u64; Cause::COUNT],
+    slots: u32,
+    /// Sectors of a page of one plane: fewer than those of a page where planes work together.
+    sectors_of_plane: u32,
+    /// Pages that are being filled.
+    open: Vec<OpenPage>,
 }
 
 impl Media {
@@ -56,6 +64,9 @@ impl Media {
             sectors_per_page: spp,
             sector_bits: spp.is_power_of_two().then(|| spp.trailing_zeros()),
             full: nand.geometry().full_mask(),
+            slots: nand.array().slots(),
+            sectors_of_plane: spp / nand.gang(),
+            open: Vec::new(),
             sectors_by_cause: [0; Cause::COUNT],
             nand,
         }
@@ -119,7 +130,7 @@ impl Media {
     /// Operations under way.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.nand.in_flight()
+        self.nand.in_flight() - self.open.len() as u32
     }
 
     // ---- accounts ---------------------------------------------------------------------------------
@@ -146,6 +157,21 @@ impl Media {
 
     // ---- orders -----------------------------------------------------------------------------------
 
+    /// Sectors that leave the flash for those of `mask`, `shift` sectors from home, with the whole pages that
+    /// they lie in.
+    #[inline]
+    pub(crate) fn sectors_read(&self, mask: u64, shift: i8) -> u32 {
+        let wanted = mask.count_ones();
+        if self.sectors_of_plane == self.sectors_per_page || wanted == 0 || self.timing().partial_transfer {
+            return wanted;
+        }
+        let at = if shift >= 0 { mask << shift } else { mask >> -shift };
+        let page = u64::MAX >> (64 - self.sectors_of_plane);
+        let pages = (0..self.sectors_per_page).step_by(self.sectors_of_plane as usize);
+        let touched = pages.filter(|&first| at >> first & page != 0);
+        touched.count() as u32 * self.sectors_of_plane
+    }
+
     /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done.
     #[inline]
     pub(crate) fn read(
@@ -166,8 +192,11 @@ impl Media {
     #[inline(always)]
     pub(crate) fn program(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
         let &Record { ref oob, sectors, cause, background, durable, waiter } = record;
-        let op = self.nand.program(ppn, oob, cause, background, after);
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        if self.slots > 1 {
+            return self.enter(ppn, record, after);
+        }
+        let op = self.nand.program(ppn, oob, cause, background, after);
         let barrier = durable.then(|| self.barriers.enter());
         self.waiters.enter_program(op, waiter, barrier);
         op
@@ -183,12 +212,17 @@ impl Media {
     /// `old` may be lost only when `by` is done.
     #[inline(always)]
     pub(crate) fn supersede(&mut self, old: Ppn, by: OpId) {
+        if self.is_open(old) {
+            return self.supersede_open(old, by);
+        }
         self.nand.supersede(old, by);
     }
     /// A read and the program that waits for it copy a page within a plane.
     #[inline]
     pub(crate) fn pair_copyback(&mut self, read: OpId, program: OpId) {
-        self.nand.pair_copyback(read, program);
+        if self.slots == 1 {
+            self.nand.pair_copyback(read, program);
+        }
     }
     /// A program that failed goes on as one of `to`.
     pub(crate) fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {

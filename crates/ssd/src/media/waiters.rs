@@ -42,6 +42,8 @@ const VACANT: Entry = Entry { request: NONE, release: 0, barrier: NONE, rmw_prog
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
     entries: Vec<Entry>,
+    /// Further requests that wait for a program.
+    joined: Vec<(OpId, u32)>,
 }
 
 impl Waiters {
@@ -65,8 +67,37 @@ impl Waiters {
         self.entries.resize(op.0 as usize + 1, VACANT);
     }
 
+    /// A program under way fills another page together with what it was ordered for.
+    pub fn join(&mut self, op: OpId, waiter: Waiter) {
+        let entry = &mut self.entries[op.0 as usize];
+        entry.release += waiter.release;
+        match waiter.request {
+            Some(request) if entry.request == NONE => entry.request = request,
+            Some(request) => self.joined.push((op, request)),
+            None => {}
+        }
+    }
+
+    /// A program counts for a flush barrier.
+    pub fn set_barrier(&mut self, op: OpId, barrier: u32) {
+        self.entries[op.0 as usize].barrier = barrier;
+    }
+
+    /// Another request that waited for `op`, which is done, beside the one that [`Waiters::leave`] named.
+    #[inline]
+    pub fn next_joined(&mut self, op: OpId) -> Option<u32> {
+        if self.joined.is_empty() {
+            return None;
+        }
+        let at = self.joined.iter().position(|&(other, _)| other == op)?;
+        Some(self.joined.remove(at).1)
+    }
+
     pub fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
-        self.entries[program.0 as usize].rmw_start = u64::MAX;
+        let start = &mut self.entries[program.0 as usize].rmw_start;
+        if *start == 0 {
+            *start = u64::MAX;
+        }
         for read in reads {
             self.entries[read.0 as usize].rmw_program = program.0;
         }
@@ -89,7 +120,8 @@ impl Waiters {
     #[inline]
     pub fn rmw_start(&self, op: OpId) -> Option<Time> {
         let start = self.entries[op.0 as usize].rmw_start;
-        (start != 0).then_some(start)
+        // Where two programs share a read it is counted for one of them.
+        (start != 0 && start != u64::MAX).then_some(start)
     }
 
     #[inline]

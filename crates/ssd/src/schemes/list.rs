@@ -8,7 +8,7 @@ use super::scheme::{Facts, Interests, Name, Objects, Pages, Plan, Reach, Rest, S
 use super::{COUNTERS, SchemeConfig, Slot, StreamsConfig, build, choices, names, plan};
 use crate::buffer::{Buffer, Victims};
 use crate::error::ConfigError;
-use crate::flash::{Flash, Part, SchemeRecord, Write, page};
+use crate::flash::{Flash, Part, SchemeRecord, Ticket, Write, page};
 use crate::map::Fragment;
 use crate::space::{Candidates, GroupId, PageClass};
 
@@ -272,9 +272,10 @@ impl Schemes {
 
     // ---- where it goes ------------------------------------------------------------------------------
 
-    /// Places a write; how many programs its request waits for. Room for it has been made sure of.
+    /// Places a write with the ticket that was given for it; how many programs its request waits for.
     #[inline(always)]
-    pub(crate) fn place(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
+    pub(crate) fn place(&mut self, flash: &mut Flash, ticket: Ticket, write: &Write<'_>) -> u32 {
+        flash.spend(ticket);
         if !self.interests.has(Interests::PLACE) {
             return page::place(flash, write);
         }

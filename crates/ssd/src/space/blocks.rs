@@ -87,6 +87,8 @@ pub struct Blocks {
     /// Free pool ordered by wear (true) or by order of freeing.
     by_wear: bool,
     freed: u64,
+    /// Pages that collecting a block has to gain at least.
+    least_gain: u32,
 }
 
 impl Blocks {
@@ -128,10 +130,15 @@ impl Blocks {
             surplus: None,
             by_wear,
             freed: 0,
+            least_gain: 1,
             geometry: Shape::new(geometry.clone()),
         }
     }
 
+    /// Collecting a block has to gain so many pages.
+    pub(crate) fn set_least_gain(&mut self, pages: u32) {
+        self.least_gain = pages;
+    }
     /// Where `block` is in its life.
     pub fn state(&self, block: Block) -> State {
         self.info[block.0 as usize].state
@@ -598,6 +605,10 @@ impl<'a> Candidates<'a> {
     pub fn valid(&self, block: Block) -> u32 {
         self.blocks.valid(block)
     }
+    /// Whether collecting `block` would gain anything.
+    pub fn gains(&self, block: Block) -> bool {
+        self.valid(block) + self.blocks.least_gain <= self.pages_per_block()
+    }
     /// When `block` last lost a page, or was closed if it never did.
     pub fn last_invalidated(&self, block: Block) -> u64 {
         self.blocks.info[block.0 as usize].last_invalidated
@@ -615,11 +626,11 @@ impl<'a> Candidates<'a> {
         })
         .map(Block)
     }
-    /// For each count of live pages below a whole block, ascending: the block that has had it for
+    /// For each count of live pages that leaves something to gain, ascending: the block that has had it for
     /// longest.
     pub fn buckets(&self) -> impl Iterator<Item = (u32, Block)> + 'a {
         let plane = self.plane;
-        let below = self.pages_per_block();
+        let below = self.pages_per_block() + 1 - self.blocks.least_gain;
         plane.filled.iter().enumerate().flat_map(move |(word, &bits)| {
             let mut bits = bits;
             std::iter::from_fn(move || {

@@ -304,7 +304,10 @@ impl Dedicated {
         let ppn = array.next_strict(block)?;
         let group = &mut self.groups[usize::from(number)];
         group.open.pop_front();
-        if u64::from(array.pages_programmed(block)) + 1 < self.pages_per_block {
+        if !(array.pages_programmed(block) + 1).is_multiple_of(array.slots()) {
+            // Units that follow go to the same page.
+            group.open.push_front(block);
+        } else if u64::from(array.pages_programmed(block)) + 1 < self.pages_per_block {
             group.open.push_back(block);
         }
         let claim = self.claims.get_mut(slot);

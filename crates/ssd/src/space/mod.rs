@@ -133,6 +133,8 @@ pub struct Space {
     mixed_pages: u64,
     planes: u32,
     pages_per_block: u32,
+    /// Where units share pages: the plane in which each group last opened one.
+    gathering: Vec<u32>,
 }
 
 impl Space {
@@ -147,14 +149,25 @@ impl Space {
         let g: &Geometry = array.geometry();
         let planes = g.planes();
         let mut blocks = Blocks::new(g, settings.by_wear);
-        if plan.surplus.is_some() {
+        let gathers = array.slots() > 1;
+        if plan.surplus.is_some() || gathers {
+            // Counts live pages by plane as well.
             blocks.track_surplus();
         }
+        blocks.set_least_gain(array.slots());
         let rules = plan.page_types.as_ref();
         Ok(Self {
             blocks,
             frontiers: Frontiers::new(rules, array, plan.host_groups(), limits.hard, seed),
-            striping: Striping::new(settings.striping, g)?,
+            striping: Striping::new(settings.striping, g)?.by_pages(gathers),
+            gathering: vec![
+                0;
+                if gathers {
+                    usize::from(GroupId::Host(plan.host_groups() as u16).number())
+                } else {
+                    0
+                }
+            ],
             dedicated: plan.dedicated.map(|plan| Box::new(Dedicated::new(g, settings.logical_pages, plan))),
             streams: plan.streams,
             survivors_apart: plan.survivors_apart,
@@ -461,6 +474,9 @@ impl Space {
             GroupId::Dedicated(_) => GroupId::Host(0),
             group => group,
         };
+        if let Some(plane) = self.gathers_in(group, media) {
+            return Some(plane);
+        }
         if let Some(plane) = self.home(lpn)
             && self.has_pages(plane, group, class, 1, media)
         {
@@ -487,9 +503,18 @@ impl Space {
         }
         let mut striping = std::mem::replace(&mut self.striping, Striping::idle());
         let has_room = |plane| self.room(plane, group, class, media) > 0;
+        let live = |plane| u64::from(self.blocks.live(plane));
         let plane = match &mut striping {
+            // Of planes with as much to do the one with the least data: else some would have less to spare.
+            Striping::Dynamic(Dynamic::LeastBusy(busy)) if !self.gathering.is_empty() => {
+                let load = |plane| u64::from(media.load(plane)) << 32 | live(plane);
+                busy.choose(self.planes, |plane| has_room(plane).then(|| load(plane)))
+            }
+            Striping::Dynamic(Dynamic::LeastFull(full)) => {
+                full.choose(self.planes, |plane| has_room(plane).then(|| live(plane)))
+            }
             Striping::Dynamic(Dynamic::LeastBusy(busy)) => {
-                busy.choose(self.planes, |plane| has_room(plane).then(|| media.load(plane)))
+                busy.choose(self.planes, |plane| has_room(plane).then(|| u64::from(media.load(plane))))
             }
             Striping::Dynamic(Dynamic::BlockByBlock(by_block)) => {
                 let goes_on = |plane| self.frontiers.left(plane, group, media.array()) > 0;
@@ -498,7 +523,18 @@ impl Space {
             Striping::Static(_) => None,
         };
         self.striping = striping;
+        if let (Some(plane), Some(last)) = (plane, self.gathering.get_mut(usize::from(group.number()))) {
+            *last = plane;
+        }
         plane
+    }
+
+    /// The plane in which `group` has a page that is not full yet, where units share pages.
+    #[inline]
+    fn gathers_in(&self, group: GroupId, media: &Media) -> Option<u32> {
+        let &plane = self.gathering.get(usize::from(group.number()))?;
+        let next = self.frontiers.peek(plane, group, media.array())?;
+        (media.array().first_slot(next) != next).then_some(plane)
     }
 
     /// The page that the next write of `group` in `plane` gets, if an open block says so.

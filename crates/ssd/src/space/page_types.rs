@@ -65,7 +65,7 @@ impl PageTypes {
         Self { name, types, steps, ends }
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 

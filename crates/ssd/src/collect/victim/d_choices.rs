@@ -15,6 +15,6 @@ pub(crate) fn pick(from: &Candidates<'_>, d: u32, draw: &mut Stream) -> Option<B
     (0..d)
         .map(|_| closed[draw.below(closed.len() as u64) as usize])
         .min_by_key(|&block| from.valid(block))
-        .filter(|&block| from.valid(block) < from.pages_per_block())
+        .filter(|&block| from.gains(block))
         .or_else(|| super::greedy::pick(from))
 }

@@ -7,5 +7,5 @@ use crate::space::Candidates;
 
 /// The oldest closed block that has an invalid page.
 pub(crate) fn pick(from: &Candidates<'_>) -> Option<Block> {
-    from.by_age().find(|&block| from.valid(block) < from.pages_per_block())
+    from.by_age().find(|&block| from.gains(block))
 }

@@ -14,7 +14,7 @@ impl Durability {
     pub(crate) fn keep_checkpoint(&mut self, flash: &mut Flash, schemes: &mut Schemes) {
         let (c, programs) = (&self.checkpoint, flash.programs());
         if c.interval != 0
-            && programs.0 - c.since.0 >= c.interval
+            && programs.0 - c.since.0 >= c.interval * u64::from(flash.media().slots())
             && programs.1 > c.since.1
             && !flash.is_read_only()
         {
@@ -32,9 +32,24 @@ impl Durability {
         if !flash.records().is_empty() {
             self.write_log(flash, schemes, None);
         }
-        let (group, class) = (GroupId::System, PageClass::SYSTEM);
-        if !flash.records().is_empty() || !flash.has_room(self.checkpoint.number, group, class, 1) {
+        if !flash.records().is_empty() {
             return;
+        }
+        let mut programs: SmallVec<[OpId; 4]> = SmallVec::new();
+        // As many sections as one program takes.
+        for _ in 0..flash.media().slots() {
+            if !self.write_section(flash, &mut programs) {
+                break;
+            }
+        }
+        flash.seal_ops(&programs);
+    }
+
+    /// Writes the next section, if there is room for it.
+    fn write_section(&mut self, flash: &mut Flash, programs: &mut SmallVec<[OpId; 4]>) -> bool {
+        let (group, class) = (GroupId::System, PageClass::SYSTEM);
+        if !flash.has_room(self.checkpoint.number, group, class, 1) {
+            return false;
         }
         let drafts = self.draft_checkpoint(flash);
         if self.checkpoint.ring.len() + drafts.len() > self.checkpoint.most
@@ -42,25 +57,30 @@ impl Durability {
         {
             // More is scattered than was planned for: recovery scans everything until a round fits.
             self.drop_checkpoint(flash);
-            return;
+            return false;
         }
         let (count, planes) = (drafts.len() as u32, flash.geometry().planes());
         let room = |plane| flash.room(plane, group, class) >= count.div_ceil(planes);
         if count > 1 && !(0..planes).all(room) {
-            return;
+            return false;
         }
         self.checkpoint.since = flash.programs();
         for draft in drafts {
-            self.write_checkpoint(flash, draft);
+            programs.push(self.write_checkpoint(flash, draft));
         }
+        true
     }
 
     /// The next section, and the list of the log's pages if it is the last one.
     fn draft_checkpoint(&self, flash: &mut Flash) -> Vec<Draft> {
         let keys = keys(flash);
         let page_bytes = flash.geometry().page_bytes as usize;
-        let seq = flash.media_mut().array_mut().take_seq();
         let first = self.checkpoint.cursor;
+        if flash.gathers() {
+            // What it says must be on flash before it is.
+            flash.seal_units(first, first + (page_bytes / 4) as u32);
+        }
+        let seq = flash.media_mut().array_mut().take_seq();
         let mut body = vec![];
         let mut key = first;
         while key < keys {
@@ -121,7 +141,7 @@ impl Durability {
         c.ring.iter().take_while(|kept| kept.round != c.round && kept.until <= covers).count()
     }
 
-    fn write_checkpoint(&mut self, flash: &mut Flash, draft: Draft) {
+    fn write_checkpoint(&mut self, flash: &mut Flash, draft: Draft) -> OpId {
         let keys = keys(flash);
         let Draft { mut header, body, covers, until } = draft;
         let number = self.checkpoint.number;
@@ -141,7 +161,7 @@ impl Durability {
         bytes.extend_from_slice(&body);
 
         let after: Vec<OpId> = flash.media().pending_programs().collect();
-        let plane = flash.reserved_plane(number, GroupId::System, PageClass::SYSTEM);
+        let plane = flash.granted_plane(number, GroupId::System, PageClass::SYSTEM);
         let (kind, group) = (PageUse::Checkpoint, GroupId::System);
         let (ppn, op) = flash.append_system(plane, group, kind, number, Cause::Meta, &after);
         flash.media_mut().array_mut().set_note(ppn, bytes.into());
@@ -158,6 +178,7 @@ impl Durability {
             c.cursor = covers;
         }
         flash.stats_mut().checkpoint_pages += 1;
+        op
     }
 
     /// The checkpoint starts again: no page of it counts any more.

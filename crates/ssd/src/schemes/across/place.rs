@@ -232,7 +232,7 @@ impl Across {
         // An area goes where its first page would: for that page room was made sure of too.
         let group = flash.host_group(first, write.stream);
         let class = PageClass { full: false, alone: write.alone };
-        let plane = flash.reserved_plane(first, group, class);
+        let plane = flash.granted_plane(first, group, class);
         let release = parts.iter().flatten().map(|part| part.release).sum();
         let page = Page::data(plane, group, class, Extents::List(&extents))
             .for_request(write.request, release)

@@ -222,7 +222,7 @@ impl Mrsm {
         }
         let group = flash.host_group(lead.lpn, write.stream);
         let class = PageClass { full: false, alone: write.alone };
-        let plane = flash.reserved_plane(lead.lpn, group, class);
+        let plane = flash.granted_plane(lead.lpn, group, class);
         let release = slots.iter().filter(|slot| slot.last).map(|slot| write.parts[slot.part].release).sum();
         let page = Page::data(plane, group, class, compact(&extents, flash.sectors_per_page()));
         let (ppn, op) = flash.append(&page.for_request(write.request, release), &after);

@@ -8,7 +8,6 @@ use super::Waflash;
 use super::versions::{extents_at_home, in_page, keep, shape};
 use crate::flash::{Flash, Page, Write};
 use crate::map::Fragment;
-use crate::media::Waiter;
 use crate::space::{GroupId, PageClass};
 
 impl Waflash {
@@ -186,9 +185,8 @@ fn merge(flash: &mut Flash, lpn: u32, plane: u32, group: GroupId, cause: Cause) 
     for (n, f) in list.iter().enumerate() {
         if list[..n].iter().all(|g| g.ppn != f.ppn) {
             let sectors = in_page(&list, f.ppn).count_ones();
-            let waiter = Waiter::NOBODY;
-            let read = flash.media_mut().read(f.ppn, sectors, cause, background, &after[..loads], waiter);
-            after.push(read);
+            let read = flash.read_page(f.ppn, sectors, cause, background, &after[..loads]);
+            after.extend(read);
         }
     }
     let mask = keep(&list, 0);

@@ -283,7 +283,7 @@ impl Waflash {
         let stays = keep(&list, union) != 0;
         let group = flash.host_group(lpn, write.stream);
         let class = PageClass { full: false, alone: write.alone };
-        let plane = flash.reserved_plane(lpn, group, class);
+        let plane = flash.granted_plane(lpn, group, class);
         // A version that takes the place of another in the same plane needs no budget.
         let newest = list[0].ppn;
         let replaces = in_page(&list, newest) & !union == 0

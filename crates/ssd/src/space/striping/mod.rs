@@ -22,6 +22,8 @@ pub enum Striping {
 pub enum Dynamic {
     /// By what the dies are doing.
     LeastBusy(least_busy::LeastBusy),
+    /// By how much data lies in each plane.
+    LeastFull(least_busy::LeastBusy),
     /// By where the stream's open block is.
     BlockByBlock(block_by_block::BlockByBlock),
 }
@@ -30,6 +32,15 @@ impl Striping {
     /// What stands in for one that is being used.
     pub(crate) fn idle() -> Self {
         Self::Dynamic(Dynamic::LeastBusy(Default::default()))
+    }
+
+    /// Where several units share a page their numbers say nothing of it: with `gathers`, a fixed order becomes
+    /// one by what the planes hold.
+    pub(crate) fn by_pages(self, gathers: bool) -> Self {
+        match self {
+            Self::Static(_) if gathers => Self::Dynamic(Dynamic::LeastFull(Default::default())),
+            other => other,
+        }
     }
 
     /// Whether the logical page number alone says where a page goes.

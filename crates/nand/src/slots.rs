@@ -1,0 +1,153 @@
+//! Pages that are filled by several: where the map points at units that are smaller than a page of the
+//! flash, an address names such a unit's slot, and one program fills the slots of a page together.
+//!
+//! A page is *open* from its first slot to its program. Its place is fixed when it is opened; what it says
+//! of itself, and its sequence number, when it is sealed: what was superseded meanwhile is not in it.
+
+use crate::{Array, Block, Change, Extents, Oob, PageUse, Ppn};
+
+impl Array {
+    /// Pages of an address that one program fills.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        1 << self.slot_bits
+    }
+    /// The first of the pages that are programmed together with `ppn`.
+    #[inline]
+    pub fn first_slot(&self, ppn: Ppn) -> Ppn {
+        Ppn(ppn.0 >> self.slot_bits << self.slot_bits)
+    }
+    /// The pages that are programmed together with `ppn`.
+    #[inline]
+    pub fn together(&self, ppn: Ppn) -> impl Iterator<Item = Ppn> + use<> {
+        let first = self.first_slot(ppn).0;
+        (first..first + self.slots()).map(Ppn)
+    }
+    /// Whether a page of `block` is open.
+    #[inline]
+    pub fn has_open_page(&self, block: Block) -> bool {
+        self.blocks[block.0 as usize].open
+    }
+    /// Whether `ppn` lies in a page that is open.
+    #[inline]
+    pub fn is_open(&self, ppn: Ppn) -> bool {
+        let block = self.geometry.block_of(ppn);
+        self.has_open_page(block)
+            && self.nth_strict(block, self.pages_programmed(block) - 1).map(|last| self.first_slot(last))
+                == Some(self.first_slot(ppn))
+    }
+
+    /// Enters what the next slot of an open page holds, or opens a page with it.
+    ///
+    /// # Panics
+    /// If the block is not usable or the slot is not next in the program order: flash cannot do that.
+    pub(crate) fn enter(&mut self, ppn: Ppn, oob: &Oob<'_>) {
+        self.check_usable(ppn);
+        let block = self.geometry.block_of(ppn);
+        assert!(
+            self.next_strict(block) == Some(ppn),
+            "{} entered out of order or twice",
+            crate::oob::page_name(ppn)
+        );
+        let opens = self.first_slot(ppn) == ppn;
+        let kind = self.page_type(ppn);
+        let index = self.index(ppn);
+        let state = &mut self.blocks[block.0 as usize];
+        assert!(state.open != opens, "{} follows a page that is still open", crate::oob::page_name(ppn));
+        state.open = true;
+        if state.programmed == 0 {
+            state.first_seq = self.next_seq;
+        }
+        // Until it is sealed it counts as the newest page that there is.
+        self.seq[index] = (self.next_seq - state.first_seq).try_into().unwrap_or(u32::MAX);
+        state.done[kind] += u16::from(opens);
+        state.programmed += 1;
+        self.oob.set(index, oob);
+    }
+
+    /// Lays a page down at once; with the last slot of a page of the flash, that page is sealed.
+    pub fn lay(&mut self, ppn: Ppn, oob: &Oob<'_>) {
+        if self.slot_bits == 0 {
+            return self.program(ppn, oob);
+        }
+        self.enter(ppn, oob);
+        if self.pages_programmed(self.geometry.block_of(ppn)).is_multiple_of(self.slots()) {
+            self.seal(self.first_slot(ppn));
+        }
+    }
+
+    /// Seals the open page of `block`, if it has one.
+    pub fn seal_open_page(&mut self, block: Block) {
+        if self.has_open_page(block)
+            && let Some(last) = self.nth_strict(block, self.pages_programmed(block) - 1)
+        {
+            self.seal(self.first_slot(last));
+        }
+    }
+
+    /// Nothing that is programmed together with `ppn` can be read any more.
+    pub(crate) fn lose_page(&mut self, ppn: Ppn) {
+        let all = self.geometry.full_mask();
+        for ppn in self.together(ppn) {
+            self.lose(ppn, all);
+        }
+    }
+
+    /// The open page that begins with `first` is as it will be programmed: it gets its sequence number, and
+    /// what was not entered is padding. How many slots that is.
+    pub(crate) fn seal(&mut self, first: Ppn) -> u32 {
+        let block = self.geometry.block_of(first);
+        let slots = self.slots();
+        let state = &mut self.blocks[block.0 as usize];
+        state.open = false;
+        let entered = (u32::from(state.programmed) - 1) % slots + 1;
+        if u32::from(state.programmed) == entered {
+            state.first_seq = self.next_seq;
+        }
+        state.programmed += (slots - entered) as u16;
+        let delta = u32::try_from(self.next_seq - state.first_seq)
+            .expect("a block stays open for fewer than 2^32 programs");
+        self.next_seq += 1;
+        let stream = self.stream(first);
+        for (n, ppn) in (0..).zip(self.together(first)) {
+            let index = self.index(ppn);
+            self.seq[index] = delta;
+            if n >= entered {
+                self.oob.set(index, &Oob::padding(stream));
+            }
+        }
+        slots - entered
+    }
+
+    /// A slot of an open page is to say something else of itself; nothing: that it holds nothing.
+    pub fn amend(&mut self, ppn: Ppn, extents: Option<Extents<'_>>) {
+        debug_assert!(self.is_open(ppn), "a page that is sealed stays as it is");
+        let index = self.index(ppn);
+        let (kind, owner, stream) = (self.oob.kind(index), self.oob.owner(index), self.oob.stream(index));
+        self.oob.clear(index);
+        match extents {
+            Some(extents) => self.oob.set(index, &Oob { kind, owner, stream, extents }),
+            None => self.oob.set(index, &Oob::padding(stream)),
+        }
+    }
+
+    /// A program has come to its end.
+    #[inline]
+    pub(crate) fn note_program(&mut self, ppn: Ppn) {
+        if self.changes.is_some() {
+            for ppn in self.together(ppn) {
+                if self.page_use(ppn) != PageUse::Erased {
+                    self.note_change(Change::Page(ppn));
+                }
+            }
+        }
+    }
+}
+
+impl Oob<'_> {
+    /// Of a page that holds nothing.
+    fn padding(stream: u16) -> Self {
+        let extents = Extents::Home { lpn: 0, start: 0, len: 1 };
+        Oob { kind: PageUse::Padding, owner: Oob::PLAIN, stream, extents }
+    }
+}
