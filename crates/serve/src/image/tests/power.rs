@@ -204,3 +204,8 @@ fn a_machine_that_went_down_is_told_of() {
     world.switch_on(opened, "accepted").expect("the disk works");
     world.open(false).expect("it was accepted");
 }
+
+#[test]
+fn also_with_units_smaller_than_a_page() {
+    cut(&["mapping.unit_bytes=4096", "recovery.checkpoint_interval=64"], 5, 3000);
+}
