@@ -390,7 +390,7 @@ impl Loading<'_> {
         } else {
             let of = if kind == PageUse::Map { "the mapping table" } else { "a checkpoint" };
             self.damaged(Outcome::Whole, || {
-                format!("{name}: {wrong}; it is a page of {of}, which is found anew")
+                format!("{name}: {wrong}; it is a page of {of}, which is made again")
             });
             laid.record.kind = PageUse::Torn;
         }
