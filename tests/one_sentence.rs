@@ -168,11 +168,11 @@ fn two_sweeps_in_one_directory_do_not_disturb_each_other() {
     };
     let first = start();
     let deadline = Instant::now() + Duration::from_secs(30);
-    let begun = || {
+    let started = || {
         fs::read_dir(dir.path().join("grid.runs"))
             .is_ok_and(|mut runs| runs.any(|run| run.is_ok_and(|run| run.path().join("latency").is_dir())))
     };
-    while !begun() {
+    while !started() {
         assert!(Instant::now() < deadline, "it never began");
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use nandle_ssd::DeviceConfig;
 use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
@@ -24,7 +23,7 @@ const BESIDE: u64 = 32 << 20;
 /// Bytes that a drive takes before it is written, keeping `unit` bytes a sector: without those bytes themselves.
 #[must_use]
 pub fn tables(drive: &Drive, unit: usize) -> u64 {
-    let DeviceConfig { geometry: g, buffer, .. } = &drive.config;
+    let (g, buffer) = (drive.config.unit_geometry(), &drive.config.buffer);
     let sectors = if unit > 0 { g.pages() * u64::from(g.sectors_per_page()) } else { 0 };
     let buffered = if unit > 0 { buffer.bytes / u64::from(g.sector_bytes) * unit as u64 } else { 0 };
     let map = ENTRY * u64::from(drive.layout.logical_pages);

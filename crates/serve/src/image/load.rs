@@ -16,7 +16,6 @@
 //! After a server that outlives its host ([`Durability::Host`]) the copies are those of what was on the disk when they
 //! were written. Behind the last copy of a block pages may be missing, or torn, in any order.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use nandle_ssd::DeviceConfig;
@@ -328,10 +327,8 @@ impl Loading<'_> {
         let array = &self.out.array;
         let turn = |ppn: Ppn| (0..g.pages_per_block).position(|n| array.nth_strict(block, n) == Some(ppn));
         found.sort_by_cached_key(|laid| (laid.record.seq, turn(laid.ppn)));
-        let known: Vec<Ppn> = found.iter().map(|laid| laid.ppn).chain(bad.iter().map(|bad| bad.0)).collect();
         self.lay(block, found, record.since);
         self.take_torn(block, bad, record.since);
-        self.miss_slots(block, &known);
         Ok(())
     }
 
@@ -393,7 +390,7 @@ impl Loading<'_> {
         } else {
             let of = if kind == PageUse::Map { "the mapping table" } else { "a checkpoint" };
             self.damaged(Outcome::Whole, || {
-                format!("{name}: {wrong}; it is a page of {of}, which is found anew")
+                format!("{name}: {wrong}; it is a page of {of}, which is made again")
             });
             laid.record.kind = PageUse::Torn;
         }
@@ -440,15 +437,18 @@ impl Loading<'_> {
     fn fill_gaps(&mut self, block: Block, ppn: Ppn, between: Range<u64>, here: &[Ppn]) {
         let g = self.image.layout.geometry();
         for n in 1.. {
-            let array = &self.out.array;
-            if array.may_follow(ppn) {
+            let (array, done) = (&self.out.array, self.out.array.programmed(block));
+            let slots = array.slots();
+            // What one program fills is there, or torn, together.
+            let may = |ppn: &Ppn| array.cell().may_program(&done, g.page_of(*ppn) / slots);
+            if may(&ppn) || array.page_use(ppn) != PageUse::Erased {
                 return;
             }
-            let mut strict = (0..g.pages_per_block).filter_map(|n| array.nth_strict(block, n));
-            let absent = |ppn: Ppn| array.together(ppn).all(|ppn| !here.contains(&ppn));
-            let missing = strict
-                .find(|&ppn| array.page_use(ppn) == PageUse::Erased && array.may_follow(ppn) && absent(ppn));
-            let Some(gap) = missing else { return };
+            let strict = (0..g.pages_per_block).step_by(slots as usize);
+            let mut missing = strict.filter_map(|n| array.nth_strict(block, n)).filter(may);
+            let Some(gap) = missing.find(|&gap| !array.together(gap).any(|ppn| here.contains(&ppn))) else {
+                return;
+            };
             if !self.tear(gap, (between.start + n).min(between.end)) {
                 return;
             }
@@ -474,15 +474,8 @@ impl Loading<'_> {
             pages.filter(|&ppn| array.page_use(ppn) != PageUse::Erased).map(|ppn| array.seq(ppn)).max();
         let mut seq = newest.map_or(since, |newest| newest + 1);
         for (ppn, slot) in bad {
-            let array = &self.out.array;
-            if array.page_use(ppn) != PageUse::Erased {
-                // It filled a gap, or is one of several that one program fills.
-                if array.slots() > 1 && array.page_use(ppn) == PageUse::Torn {
-                    self.out.contents.pages_torn += 1;
-                    self.out.repairs.push(Repair::Page(ppn));
-                    self.torn.push((ppn, slot));
-                }
-                continue;
+            if self.out.array.page_use(ppn) != PageUse::Erased {
+                continue; // it filled a gap
             }
             if self.tear(ppn, seq) {
                 seq += 1;
@@ -505,61 +498,12 @@ impl Loading<'_> {
         }
     }
 
-    /// Pages without a trace of which others, programmed together with them, are `known`: a kill may leave them so
-    /// while it writes the last ones of a block.
-    fn miss_slots(&mut self, block: Block, known: &[Ppn]) {
-        let array = &self.out.array;
-        if array.slots() == 1 {
-            return;
-        }
-        let newest = known.iter().map(|&ppn| array.seq(ppn)).max();
-        let mut missing: Vec<Ppn> =
-            known.iter().flat_map(|&ppn| array.together(ppn)).filter(|ppn| !known.contains(ppn)).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        for ppn in missing {
-            let array = &self.out.array;
-            let last = Some(array.seq(ppn)) == newest;
-            let unfinished =
-                array.together(ppn).any(|ppn| self.unmarked.contains(&ppn) || !known.contains(&ppn));
-            self.out.repairs.push(Repair::Page(ppn));
-            if self.lenient || last && unfinished && array.geometry().block_of(ppn) == block {
-                self.out.contents.pages_torn += 1;
-                self.unmarked.push(ppn);
-                continue;
-            }
-            self.out.contents.pages_damaged += 1;
-            self.damaged(Outcome::Unknown, || {
-                let name = self.image.layout.page_name(ppn);
-                format!("{name}: it is missing without a trace, and what was programmed with it is there")
-            });
-        }
-    }
-
     /// Whether the pages without a copy are those that a kill leaves: one at the most, the last of its block.
     fn judge_last_pages(&mut self) {
         let g = self.image.layout.geometry();
         let (torn, unmarked) = (std::mem::take(&mut self.torn), std::mem::take(&mut self.unmarked));
         self.out.repairs.extend(unmarked.iter().map(|&ppn| Repair::Copy(ppn)));
         if self.lenient {
-            return;
-        }
-        let together = |ppn: Ppn| self.out.array.first_slot(ppn);
-        let firsts: BTreeSet<Ppn> =
-            torn.iter().map(|t| t.0).chain(unmarked.iter().copied()).map(together).collect();
-        let newest = |ppn: Ppn| {
-            let pages = (0..g.pages_per_block).map(|page| g.ppn(g.block_of(ppn), page));
-            let seqs = pages
-                .filter(|&p| self.out.array.page_use(p) != PageUse::Erased)
-                .map(|p| self.out.array.seq(p));
-            seqs.max() == Some(self.out.array.seq(ppn))
-        };
-        if self.out.array.slots() > 1
-            && self.copies
-            && firsts.len() == 1
-            && firsts.iter().all(|&ppn| newest(ppn))
-        {
-            // All of it is what one program fills, the last one.
             return;
         }
         let one = torn.len() == 1 && (unmarked.is_empty() || !self.copies);

@@ -148,3 +148,8 @@ fn right_data_or_an_error_with_areas_and_translation_pages() {
 fn right_data_or_an_error_on_a_disk_that_outlives_the_host() {
     go("host", &["recovery.checkpoint_interval=64"], HOST, 4);
 }
+
+#[test]
+fn right_data_or_an_error_with_units_smaller_than_a_page() {
+    go("units", &["mapping.unit_bytes=4096", "recovery.checkpoint_interval=64"], PROCESS, 5);
+}

@@ -113,7 +113,8 @@ fn a_served_flush_is_answered_when_the_disk_has_it() {
     let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
     let running = std::thread::spawn(move || driver.run());
     // What the disk had not been told to keep when the answer came: page records, by how many.
-    let pages = Layout::new(&drive.config.geometry).slots().0..Layout::new(&drive.config.geometry).end(2);
+    let pages = Layout::new(&drive.config.unit_geometry()).slots().0
+        ..Layout::new(&drive.config.unit_geometry()).end(2);
     let ask = |io: Io| {
         let (to, answer) = std::sync::mpsc::channel();
         let (disk, pages) = (disk.clone(), pages.clone());
@@ -188,7 +189,7 @@ fn a_machine_that_went_down_is_told_of() {
     let (mut ssd, mut image) = world.create();
     world.work(&mut ssd, &mut image, 200).expect("the disk works");
     drop(image);
-    let at = Layout::new(&world.drive.config.geometry).session() as usize;
+    let at = Layout::new(&world.drive.config.unit_geometry()).session() as usize;
     let session = |durability, open| {
         let session = Session { boot: "another life".into(), open, ..Session::new(durability) };
         world.disk.state().bytes[at..at + 64].copy_from_slice(&session.bytes());
@@ -202,4 +203,9 @@ fn a_machine_that_went_down_is_told_of() {
     assert_eq!(opened.damage.len(), 1);
     world.switch_on(opened, "accepted").expect("the disk works");
     world.open(false).expect("it was accepted");
+}
+
+#[test]
+fn also_with_units_smaller_than_a_page() {
+    cut(&["mapping.unit_bytes=4096", "recovery.checkpoint_interval=64"], 5, 3000);
 }
