@@ -185,6 +185,9 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Vec<PathBuf>,
+    /// Permissions of the sockets in the file system, as an octal number.
+    #[arg(long, value_name = "MODE", default_value = "0600", value_parser = mode)]
+    pub socket_mode: u32,
     /// When requests are answered.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
     pub timing: Timing,
@@ -200,6 +203,14 @@ pub struct Serve {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// Permissions, as `nandle serve` takes them.
+fn mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| mode & !0o777 == 0)
+        .ok_or_else(|| format!("{text:?}: expected three octal digits, such as 0660"))
 }
 
 /// `nandle flashalloc`

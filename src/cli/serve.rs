@@ -67,7 +67,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let servers = args
         .nbd
         .iter()
-        .map(|at| nbd::Server::start(at, device.clone(), &about))
+        .map(|at| nbd::Server::start(&at.clone().with_mode(args.socket_mode), device.clone(), &about))
         .collect::<Result<Vec<_>, _>>()?;
     for server in &servers {
         text += &format!("nbd    {}\n", server.address());
@@ -87,7 +87,11 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         let at = host.address().0;
         text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
     }
-    let guests = args.vhost_user.iter().map(|path| guests(path, &device)).collect::<Result<Vec<_>, _>>()?;
+    let guests = args
+        .vhost_user
+        .iter()
+        .map(|path| guests(path, args.socket_mode, &device))
+        .collect::<Result<Vec<_>, _>>()?;
     for path in &args.vhost_user {
         text += &format!("vhost  {}\n", path.display());
     }
@@ -119,7 +123,9 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     };
     let watcher = monitor.iter().map(Monitor::watcher).collect::<Vec<_>>();
     let pages = args.http.iter().zip(watcher.iter().cycle());
-    let pages = pages.map(|(at, w)| http::Server::start(at, w.clone())).collect::<Result<Vec<_>, _>>()?;
+    let pages = pages
+        .map(|(at, w)| http::Server::start(&at.clone().with_mode(args.socket_mode), w.clone()))
+        .collect::<Result<Vec<_>, _>>()?;
     for page in &pages {
         text += &format!("http   {}\n", page.address());
     }
@@ -283,11 +289,11 @@ mod ublk {
 }
 
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
-fn guests(path: &Path, device: &Device) -> Result<nandle_serve::vhost_user::Server, Failure> {
-    Ok(nandle_serve::vhost_user::Server::start(path, device.clone(), "nandle")?)
+fn guests(path: &Path, mode: u32, device: &Device) -> Result<nandle_serve::vhost_user::Server, Failure> {
+    Ok(nandle_serve::vhost_user::Server::start(path, mode, device.clone(), "nandle")?)
 }
 #[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
-fn guests(_: &Path, _: &Device) -> Result<(), Failure> {
+fn guests(_: &Path, _: u32, _: &Device) -> Result<(), Failure> {
     let what = "--vhost-user: this program was built without it; expected --nbd ADDR instead";
     Err(Failure::Input(what.into()))
 }

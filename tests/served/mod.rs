@@ -33,6 +33,11 @@ pub const SMALL: &[&str] = &[
 /// A server that says nothing for so long hangs.
 const HANG: Duration = Duration::from_secs(60);
 
+/// The program; a soak may outlive the one that it began with.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into())
+}
+
 /// `nandle serve` under way; killed when dropped.
 pub struct Served {
     child: Child,
@@ -50,18 +55,28 @@ impl Served {
 
     /// The same, with these variables in its environment.
     pub fn start_with(dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program());
+        command.envs(variables.iter().copied()).stderr(Stdio::inherit());
+        Self::spawn(command, dir, args)
+    }
+
+    /// The same, allowed so many open files; what it complains of goes to the file `stderr` in `dir`.
+    pub fn start_limited(dir: &Path, files: u32, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]).arg(program());
+        command.stderr(std::fs::File::create(dir.join("stderr")).expect("a file"));
+        Self::spawn(command, dir, args)
+    }
+
+    fn spawn(mut command: Command, dir: &Path, args: &[&str]) -> Self {
         let socket = dir.join("socket");
-        // A soak may outlive the program that it began with.
-        let nandle = std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into());
-        let mut child = Command::new(nandle)
+        let mut child = command
             .arg("serve")
             .arg("--nbd")
             .arg(&socket)
             .args(args)
-            .envs(variables.iter().copied())
             .current_dir(dir)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
             .spawn()
             .expect("nandle starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -85,6 +100,18 @@ impl Served {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Files that it has open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("its files").count()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its state");
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
     fn signal(&self, name: &str) {

@@ -817,7 +817,7 @@ mod tests {
         let seat = driver.seat.clone();
         *lock(&seat.driver) = Some(driver);
         let (mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
         let io = Io::read(0, 7);

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -47,11 +48,19 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// The same with other permissions, if it is a socket in the file system.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self(self.0.with_mode(mode))
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Tcp(at) => write!(f, "http://{at}/"),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Place::Unix { path, .. } => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -68,7 +77,7 @@ impl Server {
     /// If the address cannot be had.
     pub fn start(address: &Address, watcher: Watcher) -> Result<Self, Error> {
         let manner = Manner { option: "--http", thread: "http", most: MOST_CLIENTS };
-        let serve = move |stream: &Stream, _, _: &_| {
+        let serve = move |stream: &Arc<Stream>, _, _: &_| {
             let _ = converse(stream, &watcher);
         };
         Ok(Self { listening: Listening::start(&address.0, manner, serve)? })
@@ -99,9 +108,9 @@ struct Answer {
 
 enum Body {
     Text(String),
-    Live(std::sync::Arc<crate::live::View>),
-    Metrics(std::sync::Arc<crate::live::View>),
-    Summary(std::sync::Arc<String>),
+    Live(Arc<crate::live::View>),
+    Metrics(Arc<crate::live::View>),
+    Summary(Arc<String>),
 }
 
 impl Body {
@@ -290,7 +299,7 @@ pub fn get(address: &Address, path: &str) -> io::Result<String> {
     stream.read_timeout(Some(PATIENCE))?;
     let host = match &address.0 {
         Place::Tcp(at) => at.to_string(),
-        Place::Unix(_) => "localhost".into(),
+        Place::Unix { .. } => "localhost".into(),
     };
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     send_within(&stream, request.as_bytes(), PATIENCE)?;

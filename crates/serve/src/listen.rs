@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::gate::lock;
 
+/// Clients that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// How long clients may take to hear what was already answered, when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -22,8 +24,16 @@ pub enum Place {
     /// A TCP port.
     Tcp(SocketAddr),
     /// A socket in the file system.
-    Unix(PathBuf),
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// Who may connect: the permissions that it is made with.
+        mode: u32,
+    },
 }
+
+/// Sockets are their owner's, unless told otherwise.
+const OWNERS: u32 = 0o600;
 
 impl Place {
     /// Of `HOST:PORT`, `:PORT`, `PORT` or `HOST`: loopback if no host is given, `port` if no port is.
@@ -46,7 +56,7 @@ impl Place {
     /// What was expected.
     pub fn parse(text: &str, port: u16) -> Result<Self, String> {
         let place = match text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
-            Some(path) => (!path.is_empty()).then(|| Self::Unix(path.into())),
+            Some(path) => (!path.is_empty()).then(|| Self::Unix { path: path.into(), mode: OWNERS }),
             None => Self::tcp(text, port).map(Self::Tcp),
         };
         place.ok_or_else(|| {
@@ -56,6 +66,15 @@ impl Place {
         })
     }
 
+    /// The same with other permissions, if it is a socket in the file system.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        match self {
+            Self::Unix { path, .. } => Self::Unix { path, mode },
+            tcp @ Self::Tcp(_) => tcp,
+        }
+    }
+
     /// Connects to it.
     ///
     /// # Errors
@@ -63,7 +82,7 @@ impl Place {
     pub fn connect(&self, patience: Duration) -> io::Result<Stream> {
         Ok(match self {
             Self::Tcp(at) => Stream::Tcp(TcpStream::connect_timeout(at, patience)?),
-            Self::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Self::Unix { path, .. } => Stream::Unix(UnixStream::connect(path)?),
         })
     }
 }
@@ -78,13 +97,6 @@ pub enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
-            Self::Unix(s) => Self::Unix(s.try_clone()?),
-        })
-    }
-
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(s) => s.as_fd(),
@@ -169,10 +181,14 @@ impl Listener {
                 let at = listener.local_addr()?;
                 Ok((Self::Tcp(listener), Place::Tcp(at)))
             }
-            Place::Unix(path) => {
-                remove_dead_socket(path);
-                Ok((Self::Unix(UnixListener::bind(path)?), place.clone()))
-            }
+            Place::Unix { path, mode } => Ok((Self::Unix(bind(path, *mode)?), place.clone())),
+        }
+    }
+
+    fn wake(&self) {
+        match self {
+            Self::Tcp(l) => wake(l),
+            Self::Unix(l) => wake(l),
         }
     }
 
@@ -187,8 +203,26 @@ impl Listener {
     }
 }
 
+/// A socket at `path` that has these permissions from the moment at which it is there.
+pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    use rustix::net;
+    remove_dead_socket(path);
+    let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::STREAM);
+    let socket = net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?;
+    // What a socket's own inode allows is what its name in the file system will.
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
+    net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Has a thread that waits for a client at this socket look up.
+pub(crate) fn wake(listener: impl AsFd) {
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+}
+
 /// A socket that nobody listens at any more is in the way.
-pub(crate) fn remove_dead_socket(path: &Path) {
+fn remove_dead_socket(path: &Path) {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
@@ -196,9 +230,9 @@ pub(crate) fn remove_dead_socket(path: &Path) {
     }
 }
 
-/// The clients that are there: for each a handle to its socket, to shut it, and a note.
+/// The clients that are there: for each its socket, to shut it, and a note.
 pub(crate) struct Clients<N> {
-    slots: Mutex<Vec<Option<(Stream, N)>>>,
+    slots: Mutex<Vec<Option<(Arc<Stream>, N)>>>,
     left: Condvar,
     closing: AtomicBool,
 }
@@ -228,7 +262,7 @@ impl<N> Clients<N> {
 }
 
 /// What is called for each client, on a thread of its own: the connection and the number of its slot.
-type Serve<N> = dyn Fn(&Stream, usize, &Clients<N>) + Send + Sync;
+type Serve<N> = dyn Fn(&Arc<Stream>, usize, &Clients<N>) + Send + Sync;
 
 /// How a server accepts.
 #[derive(Clone, Copy)]
@@ -244,6 +278,7 @@ pub(crate) struct Manner {
 /// A port or socket at which clients are served, until dropped.
 pub(crate) struct Listening<N: Send + 'static> {
     place: Place,
+    listener: Arc<Listener>,
     clients: Arc<Clients<N>>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -256,12 +291,12 @@ impl<N: Default + Send + 'static> Listening<N> {
     pub fn start(
         place: &Place,
         manner: Manner,
-        serve: impl Fn(&Stream, usize, &Clients<N>) + Send + Sync + 'static,
+        serve: impl Fn(&Arc<Stream>, usize, &Clients<N>) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let fail = |e: io::Error| {
             let at = match place {
                 Place::Tcp(at) => at.to_string(),
-                Place::Unix(path) => path.display().to_string(),
+                Place::Unix { path, .. } => path.display().to_string(),
             };
             Error::input(format!(
                 "{}: cannot listen at {at}: {e}; expected an address that is free",
@@ -269,6 +304,7 @@ impl<N: Default + Send + 'static> Listening<N> {
             ))
         };
         let (listener, place) = Listener::bind(place).map_err(fail)?;
+        let listener = Arc::new(listener);
         let clients = Arc::new(Clients {
             slots: Mutex::default(),
             left: Condvar::new(),
@@ -276,10 +312,11 @@ impl<N: Default + Send + 'static> Listening<N> {
         });
         let accepting = {
             let (clients, serve): (_, Arc<Serve<N>>) = (clients.clone(), Arc::new(serve));
+            let listener = listener.clone();
             let run = move || accept(&listener, &clients, manner, &serve);
             std::thread::Builder::new().name(manner.thread.into()).spawn(run).map_err(fail)?
         };
-        Ok(Self { place, clients, accepting: Some(accepting) })
+        Ok(Self { place, listener, clients, accepting: Some(accepting) })
     }
 }
 
@@ -298,8 +335,7 @@ impl<N: Send + 'static> Listening<N> {
 impl<N: Send + 'static> Drop for Listening<N> {
     fn drop(&mut self) {
         self.clients.closing.store(true, Ordering::SeqCst);
-        // A connection of our own wakes the thread that accepts.
-        drop(self.place.connect(Duration::from_secs(1)));
+        self.listener.wake();
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
         }
@@ -313,9 +349,36 @@ impl<N: Send + 'static> Drop for Listening<N> {
             slots = self.clients.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Both));
-        if let Place::Unix(path) = &self.place {
+        if let Place::Unix { path, .. } = &self.place {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// A time in which the system has no descriptors, memory or threads for another client: those that are there go on,
+/// and further ones wait.
+pub(crate) struct Shortage {
+    option: &'static str,
+    told: bool,
+}
+
+impl Shortage {
+    /// Of the server that `option` asked for; there is none yet.
+    pub fn of(option: &'static str) -> Self {
+        Self { option, told: false }
+    }
+
+    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once.
+    pub fn wait(&mut self, why: &dyn std::fmt::Display) {
+        if !std::mem::replace(&mut self.told, true) {
+            eprintln!("nandle: {}: cannot take another client: {why}; further ones wait", self.option);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    /// It is over: the next one is told of.
+    pub fn over(&mut self) {
+        self.told = false;
     }
 }
 
@@ -325,17 +388,20 @@ fn accept<N: Default + Send + 'static>(
     manner: Manner,
     serve: &Arc<Serve<N>>,
 ) {
+    let mut shortage = Shortage::of(manner.option);
     loop {
         let stream = listener.accept();
         if clients.closing.load(Ordering::SeqCst) {
             return;
         }
-        // Out of descriptors, or a client that is gone already: others go on.
-        let Ok(stream) = stream else {
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
+        let stream = match stream {
+            Ok(stream) => Arc::new(stream),
+            Err(e) => {
+                shortage.wait(&e);
+                continue;
+            }
         };
-        let Ok(handle) = stream.try_clone() else { continue };
+        shortage.over();
         let mut slots = lock(&clients.slots);
         let slot = match slots.iter().position(Option::is_none) {
             Some(slot) => slot,
@@ -345,7 +411,7 @@ fn accept<N: Default + Send + 'static>(
             }
             None => continue,
         };
-        slots[slot] = Some((handle, N::default()));
+        slots[slot] = Some((stream.clone(), N::default()));
         drop(slots);
         let run = {
             let (clients, serve) = (clients.clone(), serve.clone());
@@ -369,7 +435,7 @@ mod tests {
     fn places_default_to_loopback() {
         let shown = |text: &str| match Place::parse(text, 10809) {
             Ok(Place::Tcp(at)) => Ok(at.to_string()),
-            Ok(Place::Unix(path)) => Ok(path.display().to_string()),
+            Ok(Place::Unix { path, .. }) => Ok(path.display().to_string()),
             Err(e) => Err(e),
         };
         for (text, place) in [

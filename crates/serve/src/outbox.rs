@@ -8,7 +8,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
+use std::io::{IoSlice, Write};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -54,7 +54,7 @@ struct State {
 
 /// One client's.
 pub(crate) struct Outbox {
-    stream: Stream,
+    stream: Arc<Stream>,
     gate: Arc<Gate>,
     state: Mutex<State>,
     wake: Condvar,
@@ -95,16 +95,13 @@ impl Drop for Pending {
 
 impl Outbox {
     /// For the client at the other end of `stream`.
-    ///
-    /// # Errors
-    /// If the system has no further handle to it.
-    pub fn new(stream: &Stream) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self {
-            stream: stream.try_clone()?,
+    pub fn new(stream: &Arc<Stream>) -> Arc<Self> {
+        Arc::new(Self {
+            stream: stream.clone(),
             gate: Arc::default(),
             state: Mutex::default(),
             wake: Condvar::new(),
-        }))
+        })
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
@@ -203,7 +200,7 @@ impl Outbox {
             while let Some(piece) = state.pieces.pop_front() {
                 let from = std::mem::take(&mut state.sent);
                 drop(state);
-                let result = (&self.stream).write_all(&piece[from..]);
+                let result = (&*self.stream).write_all(&piece[from..]);
                 state = lock(&self.state);
                 if result.is_err() {
                     state.broken = true;
@@ -235,7 +232,7 @@ mod tests {
     #[test]
     fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
         let writer = std::thread::spawn({
             let outbox = outbox.clone();
             move || outbox.write()
@@ -264,7 +261,7 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_costs_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Stream::Unix(mine)).expect("a handle");
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
         drop(theirs);
         for _ in 0..5000 {
             Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]]);

@@ -16,7 +16,7 @@ pub mod check;
 pub mod record;
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nandle_lab::config::{self, Drive};
@@ -122,10 +122,14 @@ pub fn header(path: &Path) -> Result<Option<Header>, Error> {
 /// names the first setting that differs.
 pub fn open(path: &Path, drive: &Drive) -> Result<Opened, Error> {
     let fail = |e| Error::io(path.display().to_string(), e);
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(|e| {
-            Error::input(format!("{}: {e}; expected a file that can be written", path.display()))
-        })?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| Error::input(format!("{}: {e}; expected a file that can be written", path.display())))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         if e == rustix::io::Errno::WOULDBLOCK {
             Error::input(format!(

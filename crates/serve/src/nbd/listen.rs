@@ -36,12 +36,20 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// The same with other permissions, if it is a socket in the file system.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self(self.0.with_mode(mode))
+    }
+}
+
 impl fmt::Display for Address {
     /// As a URI that NBD clients take.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Tcp(address) => write!(f, "nbd://{address}"),
-            Place::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Place::Unix { path, .. } => write!(f, "nbd+unix:///?socket={}", path.display()),
         }
     }
 }
@@ -64,7 +72,7 @@ impl Server {
     pub fn start(address: &Address, device: Device, description: &str) -> Result<Self, Error> {
         let shared = Shared { device, description: description.to_owned() };
         let manner = Manner { option: "--nbd", thread: "nbd", most: MOST_CLIENTS };
-        let serve = move |stream: &Stream, _, _: &_| {
+        let serve = move |stream: &Arc<Stream>, _, _: &_| {
             let _ = converse(stream, &shared);
         };
         Ok(Self { listening: Listening::start(&address.0, manner, serve)? })
@@ -78,9 +86,9 @@ impl Server {
 }
 
 /// A client, from greeting to farewell.
-fn converse(stream: &Stream, shared: &Shared) -> io::Result<()> {
+fn converse(stream: &Arc<Stream>, shared: &Shared) -> io::Result<()> {
     let (mut session, greeting) = Session::new(shared.device.shape(), &shared.description);
-    let outbox = Outbox::new(stream)?;
+    let outbox = Outbox::new(stream);
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;

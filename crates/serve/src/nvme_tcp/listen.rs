@@ -91,7 +91,7 @@ impl Server {
         let manner = Manner { option: "--nvme-tcp", thread: "nvme", most: MOST_CLIENTS };
         let serve = {
             let shared = shared.clone();
-            move |stream: &Stream, slot, clients: &Clients<Note>| {
+            move |stream: &Arc<Stream>, slot, clients: &Clients<Note>| {
                 let portal =
                     stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
                 let mut session = Session::new(portal);
@@ -115,7 +115,7 @@ impl Server {
     pub fn address(&self) -> Address {
         match self.listening.place() {
             Place::Tcp(at) => Address(*at),
-            Place::Unix(_) => unreachable!("it was started at a TCP port"),
+            Place::Unix { .. } => unreachable!("it was started at a TCP port"),
         }
     }
 
@@ -180,7 +180,7 @@ impl ToHost {
 
 /// A connection.
 struct Connection<'a> {
-    stream: &'a Stream,
+    stream: &'a Arc<Stream>,
     slot: usize,
     clients: &'a Clients<Note>,
     shared: &'a Arc<Shared>,
@@ -189,7 +189,7 @@ struct Connection<'a> {
 impl Connection<'_> {
     /// From its first byte to its last.
     fn converse(&self, session: &mut Session) -> io::Result<()> {
-        let to_host = Arc::new(ToHost { encoder: Mutex::default(), outbox: Outbox::new(self.stream)? });
+        let to_host = Arc::new(ToHost { encoder: Mutex::default(), outbox: Outbox::new(self.stream) });
         std::thread::scope(|scope| {
             let writer = std::thread::Builder::new().name("nvme writer".into());
             writer.spawn_scoped(scope, || to_host.outbox.write())?;
@@ -202,7 +202,7 @@ impl Connection<'_> {
 
     fn listen(&self, session: &mut Session, to_host: &Arc<ToHost>) -> io::Result<()> {
         let Self { stream, shared, .. } = *self;
-        let mut reader = BufReader::with_capacity(64 << 10, stream);
+        let mut reader = BufReader::with_capacity(64 << 10, &**stream);
         let mut patience = Some(NEGOTIATION);
         stream.read_timeout(patience)?;
         let mut bytes = Vec::new();

@@ -4,7 +4,8 @@
 //! last request that was in it has been answered.
 
 use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,11 +24,15 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use super::blk::{self, Asked};
 use crate::gate::{Gate, lock};
+use crate::listen::Shortage;
 use crate::{Device, Error, Fault};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Guard = GuestMemoryLoadGuard<GuestMemoryMmap>;
 type Ring = VringMutex<Memory>;
+
+/// The event that ends the thread of the rings; what is not above the queues the daemon keeps for itself.
+const OVER: u16 = blk::QUEUES as u16 + 1;
 
 /// A request whose answer has a place.
 struct Open {
@@ -191,11 +196,11 @@ impl VhostUserBackend for Disk {
         *lock(&self.back) = Some(back);
     }
 
-    fn exit_event(&self, _: usize) -> Option<(EventConsumer, EventNotifier)> {
-        new_event_consumer_and_notifier(EventFlag::NONBLOCK).ok()
-    }
-
     fn handle_event(&self, event: u16, set: EventSet, rings: &[Ring], _: usize) -> io::Result<()> {
+        if event == OVER {
+            // An error is what ends the thread.
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let (Some(ring), true) = (rings.get(usize::from(event)), set == EventSet::IN) else { return Ok(()) };
         let Some(memory) = lock(&self.memory).as_ref().map(Memory::memory) else { return Ok(()) };
         // An error would end the thread that serves all rings: a guest that breaks one waits in vain at that one.
@@ -222,30 +227,83 @@ impl VhostUserBackend for Disk {
     }
 }
 
+/// A front end's rings and the thread that looks after them.
+///
+/// The thread's end has an event of ours: of the one that a daemon asks its backend for, the daemon never closes the
+/// descriptor.
+struct Daemon {
+    daemon: VhostUserDaemon<Arc<Disk>>,
+    over: (EventConsumer, EventNotifier),
+}
+
+impl Daemon {
+    fn new(disk: &Arc<Disk>) -> io::Result<Self> {
+        let over = new_event_consumer_and_notifier(EventFlag::NONBLOCK | EventFlag::CLOEXEC)?;
+        let memory = Memory::new(GuestMemoryMmap::new());
+        let daemon = VhostUserDaemon::new("vhost user".into(), disk.clone(), memory)
+            .map_err(|e| io::Error::other(e.to_string()))?;
+        for rings in daemon.get_epoll_handlers() {
+            if let Err(e) = rings.register_listener(over.0.as_raw_fd(), EventSet::IN, OVER.into()) {
+                // Nothing could end the thread, which dropping the daemon would wait for.
+                std::mem::forget(daemon);
+                return Err(e);
+            }
+        }
+        Ok(Self { daemon, over })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.over.1.notify();
+    }
+}
+
 struct Shared {
     closing: AtomicBool,
     connected: Mutex<Option<ShutdownHandle>>,
 }
 
+/// The next front end, from its first message to its last.
+///
+/// # Errors
+/// If the system has nothing to serve it with.
+fn serve(disk: &Arc<Disk>, listener: &mut Listener, shared: &Shared) -> io::Result<()> {
+    let mut front = Daemon::new(disk)?;
+    front.daemon.start(listener).map_err(|e| io::Error::other(e.to_string()))?;
+    *lock(&shared.connected) = front.daemon.shutdown_handle();
+    if shared.closing.load(Ordering::SeqCst) {
+        front.daemon.request_shutdown();
+    }
+    // How a front end leaves is its own affair.
+    let _ = front.daemon.wait();
+    *lock(&shared.connected) = None;
+    *lock(&disk.back) = None;
+    *lock(&disk.memory) = None;
+    Ok(())
+}
+
 /// A socket at which virtual machines find the disk.
 pub struct Server {
     path: PathBuf,
+    listener: UnixListener,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Listens at `path` until dropped; `name` is the disk's serial number to its guests (20 bytes).
+    /// Listens at `path`, a socket with the permissions `mode`, until dropped; `name` is the disk's serial number to
+    /// its guests (20 bytes).
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub fn start(path: &Path, device: Device, name: &str) -> Result<Self, Error> {
+    pub fn start(path: &Path, mode: u32, device: Device, name: &str) -> Result<Self, Error> {
         let fail = |e: &dyn std::fmt::Display| {
             let at = path.display();
             Error::input(format!("--vhost-user: cannot listen at {at}: {e}; expected a path that is free"))
         };
-        crate::listen::remove_dead_socket(path);
-        let mut listener = Listener::new(path, false).map_err(|e| fail(&e))?;
+        let listener = crate::listen::bind(path, mode).map_err(|e| fail(&e))?;
+        let mut accepting = Listener::from(listener.try_clone().map_err(|e| fail(&e))?);
         let (to_answer, answers) = channel();
         let gate = Arc::new(Gate::default());
         let answering = {
@@ -265,30 +323,19 @@ impl Server {
         let run = {
             let shared = shared.clone();
             move || {
+                let mut shortage = Shortage::of("--vhost-user");
                 while !shared.closing.load(Ordering::SeqCst) {
-                    let memory = Memory::new(GuestMemoryMmap::new());
-                    let Ok(mut daemon) = VhostUserDaemon::new("vhost user".into(), disk.clone(), memory)
-                    else {
-                        std::thread::sleep(std::time::Duration::from_millis(100));
-                        continue;
-                    };
-                    if daemon.start(&mut listener).is_ok() {
-                        *lock(&shared.connected) = daemon.shutdown_handle();
-                        if shared.closing.load(Ordering::SeqCst) {
-                            daemon.request_shutdown();
-                        }
-                        // How a front end leaves is its own affair.
-                        let _ = daemon.wait();
-                        *lock(&shared.connected) = None;
-                        *lock(&disk.back) = None;
-                        *lock(&disk.memory) = None;
+                    match serve(&disk, &mut accepting, &shared) {
+                        Ok(()) => shortage.over(),
+                        Err(_) if shared.closing.load(Ordering::SeqCst) => {}
+                        Err(e) => shortage.wait(&e),
                     }
                 }
             }
         };
         let thread =
             std::thread::Builder::new().name("vhost user".into()).spawn(run).map_err(|e| fail(&e))?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), listener, shared, thread: Some(thread) })
     }
 }
 
@@ -298,8 +345,7 @@ impl Drop for Server {
         if let Some(connected) = &*lock(&self.shared.connected) {
             connected.shutdown();
         }
-        // A connection of our own wakes the thread that accepts.
-        drop(UnixStream::connect(&self.path));
+        crate::listen::wake(&self.listener);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
