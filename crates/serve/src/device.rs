@@ -1,6 +1,6 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -10,6 +10,8 @@ use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
+use crate::budget::{Account, Budget};
+use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::{Report, outbox};
 
@@ -132,14 +134,11 @@ pub(crate) struct Job {
     pub reply: Reply,
 }
 
+/// What is asked of the driver itself.
 pub(crate) enum Message {
-    Job(Job),
-    NextUnits(Vec<u16>, Reply),
     Report(Sender<Report>),
-    Inspect(Box<dyn FnOnce(&Ssd) + Send>),
     Snapshot(Sender<Snapshot>),
     Summary(Sender<Box<Summary>>),
-    Stop,
 }
 
 /// Sizes that transports announce.
@@ -207,32 +206,43 @@ impl Drop for WakeOnPanic<'_> {
     }
 }
 
-/// A handle to the drive, for transports; a clone is another handle to the same drive.
+/// A handle to the drive, for transports; a clone is another handle of the same client.
 #[derive(Clone)]
 pub struct Device {
-    sender: SyncSender<Message>,
+    line: Arc<Line>,
     seat: Arc<Seat>,
+    budget: Arc<Budget>,
     shape: Shape,
     clock: Clock,
 }
 
 /// How long an answer is waited for before it is asked whether anybody still wants it.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Requests on their way to the driver before a transport is made to wait.
-const QUEUE: usize = 1024;
 
 impl Device {
-    /// A handle to the drive that will take `seat`, and where its messages arrive.
-    pub(crate) fn channel(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Receiver<Message>) {
-        let (sender, receiver) = sync_channel(QUEUE);
-        (Self { sender, seat, shape, clock }, receiver)
+    /// A handle to the drive that will take `seat`, and where its requests arrive.
+    pub(crate) fn of(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Arc<Inbox>) {
+        let inbox = Arc::default();
+        (Self { line: Line::new(&inbox), seat, budget: Arc::default(), shape, clock }, inbox)
     }
 
-    /// Puts a message into the queue; the message if the drive is gone.
-    pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
-        self.sender.send(message).map_err(|failed| failed.0)?;
-        self.seat.wake();
-        Ok(())
+    /// A handle of another client, whose requests have turns of their own.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { line: self.line.another(), ..self.clone() }
+    }
+
+    /// Puts a request into the queue.
+    pub(crate) fn send(&self, request: Request) {
+        match self.line.send(request) {
+            Ok(()) => self.seat.wake(),
+            Err(request) => request.reply()(Err(Fault::Gone)),
+        }
+    }
+
+    /// The account of a new client.
+    pub(crate) fn account(&self) -> Arc<Account> {
+        Account::new(&self.budget)
     }
 
     /// Sizes that transports announce.
@@ -264,23 +274,24 @@ impl Device {
                 Err(back) => job = back,
             }
         }
-        if let Err(Message::Job(job)) = self.send(Message::Job(job)) {
-            (job.reply)(Err(Fault::Gone));
-        }
+        self.send(Request::Job(job));
     }
 
     /// FDP: these handles go on to their next reclaim unit. `reply` as of [`Self::submit`].
     pub(crate) fn next_units(&self, handles: Vec<u16>, reply: impl FnOnce(Outcome) + Send + 'static) {
-        if let Err(Message::NextUnits(_, reply)) = self.send(Message::NextUnits(handles, Box::new(reply))) {
-            reply(Err(Fault::Gone));
-        }
+        self.send(Request::NextUnits(handles, Box::new(reply)));
     }
 
     /// Sends a message that the driver answers; none if it is gone, or if it did not answer and `wanted`
     /// is no longer true.
     fn ask<T>(&self, wanted: impl Fn() -> bool, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.send(message(sender)).ok()?;
+        self.line.message(message(sender)).ok()?;
+        self.seat.wake();
+        Self::wait(wanted, &receiver)
+    }
+
+    fn wait<T>(wanted: impl Fn() -> bool, receiver: &Receiver<T>) -> Option<T> {
         loop {
             match receiver.recv_timeout(PATIENCE) {
                 Ok(answer) => return Some(answer),
@@ -309,11 +320,11 @@ impl Device {
         wanted: impl Fn() -> bool,
         look: impl FnOnce(&Ssd) -> T + Send + 'static,
     ) -> Option<T> {
-        self.ask(wanted, |to| {
-            Message::Inspect(Box::new(move |ssd| {
-                let _ = to.send(look(ssd));
-            }))
-        })
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.inspect(move |ssd| {
+            let _ = sender.send(look(ssd));
+        });
+        Self::wait(wanted, &receiver)
     }
 
     /// Everything that the drive adds up to so far; none if it is gone. Takes the driver up to a
@@ -326,11 +337,25 @@ impl Device {
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive
     /// is gone `look` is dropped.
     pub fn inspect(&self, look: impl FnOnce(&Ssd) + Send + 'static) {
-        let _ = self.send(Message::Inspect(Box::new(look)));
+        let mut look = Some(look);
+        self.survey(move |ssd| {
+            if let Some(look) = look.take() {
+                look(ssd);
+            }
+            true
+        });
+    }
+
+    /// The same, again and again until it says that it is over: requests are carried out between the slices.
+    pub(crate) fn survey(&self, look: impl FnMut(&Ssd) -> bool + Send + 'static) {
+        if self.line.look(Box::new(look)).is_ok() {
+            self.seat.wake();
+        }
     }
 
     /// Asks the drive to finish what it has, flush, and end. Returns at once.
     pub fn stop(&self) {
-        let _ = self.send(Message::Stop);
+        self.line.close();
+        self.seat.wake();
     }
 }

@@ -10,7 +10,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use nandle_io::{Command, Completion, Op, Status};
@@ -19,18 +18,19 @@ use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
-use nandle_trace::{Format, Request, Writer};
+use nandle_trace::{Format, Request as Traced, Writer};
 
 use crate::device::{Carrier, Job, Message, Reply, Seat};
-use crate::gate::lock;
 use crate::image::Image;
+use crate::inbox::{Inbox, Request};
 use crate::live::shadow::{self, Shadow};
 use crate::live::snapshot::{Snapshot, Window};
+use crate::lock::lock;
 use crate::outbox;
 use crate::plan::{self, Step, Then};
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
-/// Requests taken from the queue while the drive is full; further ones stay in the queue.
+/// Requests that wait for others that change the same sectors; further ones wait with their clients.
 const BACKLOG: usize = 64;
 /// Events without a completion after which the drive is taken to be stuck.
 const PATIENCE: u64 = 1 << 28;
@@ -138,7 +138,7 @@ pub struct Driver {
     ssd: Ssd,
     clock: Clock,
     timing: Timing,
-    receiver: Receiver<Message>,
+    inbox: Arc<Inbox>,
     seat: Arc<Seat<Option<Self>>>,
     /// Until when the drive's own thread sleeps, unless it is woken: [`Time::MAX`] = for good. None while it
     /// is awake.
@@ -168,7 +168,6 @@ pub struct Driver {
     /// Merges under way: while there are none, nothing is compared.
     merges: u32,
     done: Vec<Completion>,
-    stopping: bool,
 }
 
 impl Driver {
@@ -252,14 +251,14 @@ impl Driver {
         }
         let clock = Clock::started();
         let seat = Arc::<Seat<Option<Self>>>::default();
-        let (device, receiver) = Device::channel(seat.clone(), shape, clock);
+        let (device, inbox) = Device::of(seat.clone(), shape, clock);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
             ssd,
             clock,
             timing: options.timing,
-            receiver,
+            inbox,
             seat,
             asleep_until: None,
             failed: None,
@@ -282,7 +281,6 @@ impl Driver {
             held: Vec::new(),
             merges: 0,
             done: Vec::new(),
-            stopping: false,
         };
         Ok((driver, device))
     }
@@ -347,10 +345,8 @@ impl Driver {
             }
         }
         // From here on every request is refused, also those that wait in the queue.
-        while let Ok(message) = this.receiver.try_recv() {
-            if let Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) = message {
-                reply(Err(Fault::Gone));
-            }
+        for request in this.inbox.end() {
+            request.reply()(Err(Fault::Gone));
         }
         outbox::flush();
         this.finish(result)
@@ -402,7 +398,7 @@ impl Driver {
     }
 
     fn snapshot(&mut self) -> Snapshot {
-        let waiting = self.ready.len() + self.held.len();
+        let waiting = self.ready.len() + self.held.len() + self.inbox.len();
         let mut snapshot = Snapshot::of(&self.ssd, &self.meter, waiting);
         snapshot.wall_ns = self.clock.now();
         snapshot.window = self.window.replace(Box::default());
@@ -415,11 +411,11 @@ impl Driver {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.take_messages()?;
+        self.take_round()?;
         if self.is_cut() {
             return Ok(Turn::Over(true));
         }
-        if self.stopping && self.tasks.is_empty() {
+        if self.is_over() {
             self.shut_down()?;
             return Ok(Turn::Over(false));
         }
@@ -436,7 +432,8 @@ impl Driver {
 
     /// Whether to sleep, and until when.
     fn rest(&mut self) -> Turn {
-        if self.stopping && self.tasks.is_empty() {
+        let more = !self.inbox.is_empty() && (self.takes_more() || self.inbox.asks());
+        if more || self.is_over() {
             return Turn::Again;
         }
         let until = match (self.timing, self.ssd.next_event()) {
@@ -450,84 +447,110 @@ impl Driver {
     }
 
     /// Carries a request out on the thread that has it, as far as that goes. Whether the drive's own thread
-    /// must be woken.
-    fn take_over(&mut self, job: Job) -> bool {
-        let result = self.carry_out(job);
+    /// must be woken. Gives it back if it has to wait for its turn.
+    fn take_over(&mut self, job: Job) -> Result<bool, Job> {
+        if self.failed.is_some() || self.is_cut() || self.inbox.is_closed() {
+            (job.reply)(Err(Fault::Gone));
+            return Ok(true);
+        }
+        // Whoever waits goes first.
+        let mut result = self.take_round();
+        if result.is_ok() {
+            if !self.inbox.is_empty() || !self.takes_more() {
+                return Err(job);
+            }
+            result = self.carry_out(job);
+        } else {
+            (job.reply)(Err(Fault::Gone));
+        }
         if let Err(error) = result {
             self.failed.get_or_insert(error);
         }
-        if self.failed.is_some() || self.is_cut() || self.stopping || !self.takes_more() {
-            return true;
+        if self.failed.is_some() || self.is_cut() || self.is_over() || !self.inbox.is_empty() {
+            return Ok(true);
         }
         let next = match self.timing {
+            Timing::Off if !self.tasks.is_empty() => return Ok(true),
             Timing::Off => None,
             Timing::Real => self.ssd.next_event(),
         };
         // Nobody sets an alarm for a thread that is awake: it will look itself.
-        match (self.asleep_until, next) {
+        Ok(match (self.asleep_until, next) {
             (Some(until), Some(next)) if next < until => {
                 self.asleep_until = Some(next);
                 true
             }
             _ => false,
-        }
+        })
     }
 
     fn carry_out(&mut self, job: Job) -> Result<(), Error> {
-        if self.failed.is_some() || self.is_cut() {
-            (job.reply)(Err(Fault::Gone));
-            return Ok(());
-        }
-        // What came before is done before.
-        self.take_messages()?;
-        self.message(Message::Job(job))?;
-        while self.timing == Timing::Off && !self.tasks.is_empty() && !self.is_cut() {
+        let number = self.next_task;
+        self.job(job)?;
+        // No longer than this one takes: whoever brings requests has a client of its own to hear.
+        while self.timing == Timing::Off && self.tasks.contains_key(&number) && !self.is_cut() {
             self.run_until_something_completes()?;
-            self.take_messages()?;
         }
         Ok(())
+    }
+
+    /// Whether everything is done, and nothing more will come.
+    fn is_over(&self) -> bool {
+        self.tasks.is_empty() && self.inbox.is_over()
     }
 
     fn is_cut(&self) -> bool {
         self.cut_after.is_some_and(|after| self.submitted >= after)
     }
 
+    /// Whether the drive has a place for a further request: until then it waits with its client's others, so
+    /// that the next place is that of the client whose turn it is.
     fn takes_more(&self) -> bool {
-        self.ready.len() + self.held.len() < BACKLOG
+        self.ready.is_empty() && self.held.len() < BACKLOG && self.ssd.accepts()
     }
 
-    fn take_messages(&mut self) -> Result<(), Error> {
-        while self.takes_more() && !self.is_cut() {
-            match self.receiver.try_recv() {
-                Ok(message) => self.message(message)?,
-                Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => {
-                    self.stopping = true;
-                    return Ok(());
-                }
-            }
+    /// A round: what is asked of the driver, a turn of each client, a slice of what somebody wants to see.
+    fn take_round(&mut self) -> Result<(), Error> {
+        if self.inbox.is_empty() {
+            return Ok(());
+        }
+        while let Some(message) = self.inbox.next_message() {
+            self.answer(message);
+        }
+        let mut turns = self.inbox.clients();
+        while turns > 0
+            && self.takes_more()
+            && !self.is_cut()
+            && let Some((request, over)) = self.inbox.next_request(Time::MAX)
+        {
+            turns -= usize::from(over);
+            self.request(request)?;
+        }
+        if let Some((client, mut look)) = self.inbox.next_look() {
+            let over = look(&self.ssd);
+            self.inbox.looked(client, (!over).then_some(look));
         }
         Ok(())
     }
 
-    fn message(&mut self, message: Message) -> Result<(), Error> {
+    fn answer(&mut self, message: Message) {
         match message {
-            Message::Stop => self.stopping = true,
             Message::Report(to) => {
                 let _ = to.send(self.report());
             }
-            Message::Inspect(look) => look(&self.ssd),
             Message::Snapshot(to) => {
                 let _ = to.send(self.snapshot());
             }
             Message::Summary(to) => {
                 let _ = to.send(Box::new(self.summary()));
             }
-            Message::Job(Job { reply, .. }) | Message::NextUnits(_, reply) if self.stopping => {
-                reply(Err(Fault::Gone));
-            }
-            Message::Job(job) => self.job(job)?,
-            Message::NextUnits(handles, reply) => {
+        }
+    }
+
+    fn request(&mut self, request: Request) -> Result<(), Error> {
+        match request {
+            Request::Job(job) => self.job(job)?,
+            Request::NextUnits(handles, reply) => {
                 for handle in handles {
                     self.ssd.next_unit(handle);
                     self.feeds.iter().for_each(|feed| feed.next_unit(handle));
@@ -573,11 +596,22 @@ impl Driver {
     // ---- from tasks to the drive ------------------------------------------------------------------
 
     fn submit_ready(&mut self) -> Result<(), Error> {
-        while self.ssd.accepts()
-            && !self.is_cut()
-            && let Some(number) = self.ready.pop_front()
-        {
+        while self.ssd.accepts() && !self.is_cut() {
+            let Some(number) = self.ready.pop_front() else { break };
             self.begin_step(number)?;
+        }
+        Ok(())
+    }
+
+    /// Fills places that have become free with what had come by now.
+    fn refill(&mut self) -> Result<(), Error> {
+        let by = if self.timing == Timing::Real { self.ssd.now() } else { Time::MAX };
+        while !self.inbox.is_empty()
+            && self.takes_more()
+            && !self.is_cut()
+            && let Some((request, _)) = self.inbox.next_request(by)
+        {
+            self.request(request)?;
         }
         Ok(())
     }
@@ -638,7 +672,7 @@ impl Driver {
         // Requests in a row that name the same object are the ranges of one command.
         let object = if command.op == Op::FlashAlloc { self.submitted as u32 } else { 0 };
         let ranges = command.ranges().unwrap_or_default().into_iter();
-        let requests = ranges.map(|range| Request {
+        let requests = ranges.map(|range| Traced {
             time_ns: at,
             offset: range.first * sector,
             bytes: range.sectors * sector,
@@ -707,7 +741,8 @@ impl Driver {
             self.completed(completion)?;
         }
         self.done = done;
-        self.submit_ready()
+        self.submit_ready()?;
+        self.refill()
     }
 
     fn completed(&mut self, completion: Completion) -> Result<(), Error> {
@@ -792,7 +827,7 @@ impl Driver {
 impl Carrier for Option<Driver> {
     fn take_over(&mut self, job: Job) -> Result<bool, Job> {
         match self {
-            Some(driver) => Ok(driver.take_over(job)),
+            Some(driver) => driver.take_over(job),
             None => Err(job),
         }
     }
@@ -817,11 +852,11 @@ mod tests {
         let seat = driver.seat.clone();
         *lock(&seat.driver) = Some(driver);
         let (mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome| pending.answer([vec![1], outcome.expect("zeros")]));
         let io = Io::read(0, 7);
-        device.send(Message::Job(Job { arrival: 0, io, reply })).map_err(drop).expect("room in the queue");
+        device.send(Request::Job(Job { arrival: 0, io, reply }));
         std::thread::scope(|scope| {
             scope.spawn(|| device.submit(Io::flush(), |outcome| assert_eq!(outcome, Ok(vec![]))));
         });

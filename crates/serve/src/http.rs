@@ -5,14 +5,15 @@
 //! slow or hostile it is. A request has `PATIENCE` to come whole and its answer as long to leave.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::io::{self, Read};
+use std::net::{IpAddr, Shutdown};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::listen::{Listening, Manner, Place, Stream};
+use crate::deadline::{Timed, send_all};
+use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::live::Watcher;
 
 /// Clients at a time; further ones are turned away.
@@ -77,8 +78,12 @@ impl Server {
     /// If the address cannot be had.
     pub fn start(address: &Address, watcher: Watcher) -> Result<Self, Error> {
         let manner = Manner { option: "--http", thread: "http", most: MOST_CLIENTS };
-        let serve = move |stream: &Arc<Stream>, _, _: &_| {
-            let _ = converse(stream, &watcher);
+        let names = match &address.0 {
+            Place::Tcp(_) => Some(Names::of_this_machine()),
+            Place::Unix { .. } => None,
+        };
+        let serve = move |stream: &Arc<Stream>, slot, clients: &Clients<()>| {
+            let _ = converse(stream, &watcher, names.as_ref(), &|| clients.comes_again(slot));
         };
         Ok(Self { listening: Listening::start(&address.0, manner, serve)? })
     }
@@ -90,8 +95,36 @@ impl Server {
     }
 }
 
+/// The names under which this server may be meant. A page of another site whose name has come to stand for this
+/// machine's address (DNS rebinding) asks for it under that name.
+struct Names {
+    machine: String,
+}
+
+impl Names {
+    fn of_this_machine() -> Self {
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { machine }
+    }
+
+    /// Whether all names in the request are addresses, `localhost` or this machine's name.
+    fn are_meant(&self, request: &Request) -> bool {
+        request.hosts.iter().all(|host| {
+            let name = match host.rsplit_once(':') {
+                Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+                _ => host,
+            };
+            let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+            let known = ["localhost", self.machine.as_str()];
+            address.parse::<IpAddr>().is_ok() || known.iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+    }
+}
+
 /// What is asked.
 struct Request {
+    /// Whom the client means.
+    hosts: Vec<String>,
     path: String,
     /// The answer has no body.
     head: bool,
@@ -130,6 +163,7 @@ const BAD_REQUEST: Status = (400, "Bad Request");
 const NOT_FOUND: Status = (404, "Not Found");
 const NOT_ALLOWED: Status = (405, "Method Not Allowed");
 const TIMEOUT: Status = (408, "Request Timeout");
+const MISDIRECTED: Status = (421, "Misdirected Request");
 const TOO_LARGE: Status = (413, "Content Too Large");
 const HEAD_TOO_LARGE: Status = (431, "Request Header Fields Too Large");
 const GONE: Status = (503, "Service Unavailable");
@@ -142,10 +176,19 @@ fn refusal(status: Status) -> Answer {
     Answer { status, kind: PLAIN, body: Body::Text(format!("{} {}\n", status.0, status.1)) }
 }
 
-fn converse(stream: &Stream, watcher: &Watcher) -> io::Result<()> {
+fn converse(
+    stream: &Stream,
+    watcher: &Watcher,
+    names: Option<&Names>,
+    comes_again: &dyn Fn(),
+) -> io::Result<()> {
     let mut bytes = Vec::new();
     loop {
         let request = match receive(stream, &mut bytes)? {
+            Some(Ok(request)) if names.is_some_and(|names| !names.are_meant(&request)) => {
+                send(stream, &refusal(MISDIRECTED), request.head, false)?;
+                return drain(stream);
+            }
             Some(Ok(request)) => request,
             Some(Err(status)) => {
                 send(stream, &refusal(status), false, false)?;
@@ -157,12 +200,13 @@ fn converse(stream: &Stream, watcher: &Watcher) -> io::Result<()> {
         if !request.keep {
             return Ok(());
         }
+        comes_again();
     }
 }
 
 /// Reads the head of a request; what came after it stays in `bytes`. None if there is none.
-fn receive(mut stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result<Request, Status>>> {
-    let deadline = Instant::now() + PATIENCE;
+fn receive(stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result<Request, Status>>> {
+    let mut reader = Timed { stream, by: Some(Instant::now() + PATIENCE) };
     loop {
         match parse(bytes) {
             Ok(Some((request, used))) => {
@@ -173,19 +217,13 @@ fn receive(mut stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result
             Ok(None) => {}
             Err(status) => return Ok(Some(Err(status))),
         }
-        let late = || Ok(if bytes.is_empty() { None } else { Some(Err(TIMEOUT)) });
-        let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-        else {
-            return late();
-        };
-        stream.read_timeout(Some(left))?;
         let mut part = [0; 2048];
-        match stream.read(&mut part) {
+        match reader.read(&mut part) {
             Ok(0) => return Ok(None),
             Ok(n) => bytes.extend(&part[..n]),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return late();
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                return Ok(if bytes.is_empty() { None } else { Some(Err(TIMEOUT)) });
             }
             Err(e) => return Err(e),
         }
@@ -208,12 +246,16 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
         Some("HEAD") => true,
         _ => return Err(NOT_ALLOWED),
     };
+    let mut hosts = vec![];
     let mut keep = request.version == Some(1);
     for field in &*request.headers {
         let value = std::str::from_utf8(field.value).map_err(|_| BAD_REQUEST)?.trim();
         if field.name.eq_ignore_ascii_case("connection") {
             let has = |word: &str| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
             keep = (keep || has("keep-alive")) && !has("close");
+        }
+        if field.name.eq_ignore_ascii_case("host") {
+            hosts.push(value.to_owned());
         }
         // A body would have to be read past; nothing here has a use for one.
         let body = field.name.eq_ignore_ascii_case("content-length") && value != "0"
@@ -224,7 +266,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
     }
     let target = request.path.unwrap_or("/");
     let path = target.split(['?', '#']).next().unwrap_or("/").to_owned();
-    Ok(Some((Request { path, head, keep }, used)))
+    Ok(Some((Request { hosts, path, head, keep }, used)))
 }
 
 fn answer(path: &str, watcher: &Watcher) -> Answer {
@@ -261,50 +303,43 @@ fn send(stream: &Stream, answer: &Answer, head: bool, keep: bool) -> io::Result<
     if !head {
         bytes.extend(body.as_bytes());
     }
-    send_within(stream, &bytes, PATIENCE)
+    send_all(stream, &bytes, Instant::now() + PATIENCE)
 }
 
 /// Hears a client out for a moment: a connection that is closed over unread bytes is reset, and the
 /// answer with it.
-fn drain(mut stream: &Stream) -> io::Result<()> {
+fn drain(stream: &Stream) -> io::Result<()> {
     stream.shut(Shutdown::Write);
-    stream.read_timeout(Some(FAREWELL))?;
-    let (mut part, deadline) = ([0; 2048], Instant::now() + FAREWELL);
-    while Instant::now() < deadline && stream.read(&mut part)? > 0 {}
-    Ok(())
-}
-
-fn send_within(mut stream: &Stream, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
-    while !bytes.is_empty() {
-        let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
-        stream.write_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;
-        match stream.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+    let mut reader = Timed { stream, by: Some(Instant::now() + FAREWELL) };
+    while reader.read(&mut [0; 2048])? > 0 {}
     Ok(())
 }
 
 /// Asks a server at `address` for `path`; the body.
 ///
 /// # Errors
-/// If nobody is there, it does not answer in time, or not with 200.
+/// If nobody is there, the answer is not there as a whole within 10 seconds, or it is none with 200.
 pub fn get(address: &Address, path: &str) -> io::Result<String> {
+    ask(address, path, PATIENCE)
+}
+
+fn ask(address: &Address, path: &str, patience: Duration) -> io::Result<String> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no whole answer within {patience:?}"));
+    let timed_out = |e: &io::Error| e.kind() == io::ErrorKind::TimedOut;
+    ask_by(address, path, Instant::now() + patience).map_err(|e| if timed_out(&e) { late() } else { e })
+}
+
+fn ask_by(address: &Address, path: &str, by: Instant) -> io::Result<String> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let stream = address.0.connect(PATIENCE)?;
-    stream.read_timeout(Some(PATIENCE))?;
+    let stream = address.0.connect(by)?;
     let host = match &address.0 {
         Place::Tcp(at) => at.to_string(),
         Place::Unix { .. } => "localhost".into(),
     };
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    send_within(&stream, request.as_bytes(), PATIENCE)?;
+    send_all(&stream, request.as_bytes(), by)?;
     let mut bytes = Vec::new();
-    (&stream).take(MOST_ANSWER).read_to_end(&mut bytes)?;
+    Timed { stream: &stream, by: Some(by) }.take(MOST_ANSWER).read_to_end(&mut bytes)?;
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut response = httparse::Response::new(&mut fields);
     let head = match response.parse(&bytes) {
@@ -347,6 +382,44 @@ mod tests {
         assert_eq!(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(TOO_LARGE));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS + 1));
         assert_eq!(status(&many), Err(HEAD_TOO_LARGE));
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        let names = Names { machine: "work".into() };
+        let meant = |hosts: &str| {
+            let text = format!("GET / HTTP/1.1\r\n{hosts}\r\n");
+            let request = parse(text.as_bytes()).ok().flatten().expect("a request").0;
+            names.are_meant(&request)
+        };
+        for good in
+            ["127.0.0.1:8420", "[::1]:8420", "[fe80::1]", "192.0.2.1", "localhost", "LocalHost:1", "Work:80"]
+        {
+            assert!(meant(&format!("Host: {good}\r\n")), "{good}");
+        }
+        for bad in
+            ["example.org", "127.0.0.1.example.org:8420", "localhost.example.org", "work.example.org", ""]
+        {
+            assert!(!meant(&format!("Host: {bad}\r\n")), "{bad}");
+        }
+        assert!(meant("") && !meant("Host: localhost\r\nhost: example.org\r\n"));
+    }
+
+    #[test]
+    fn a_server_that_drips_is_not_waited_for() {
+        use std::io::Write;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = Address(Place::Tcp(listener.local_addr().expect("an address")));
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            while stream.write_all(b"H").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let began = Instant::now();
+        let e = ask(&at, "/", Duration::from_millis(200)).expect_err("no answer");
+        assert!(e.to_string().contains("no whole answer within 200ms"), "{e}");
+        assert!(began.elapsed() < Duration::from_secs(5));
     }
 
     #[test]

@@ -8,16 +8,19 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod budget;
+mod deadline;
 mod device;
 pub mod driver;
 mod error;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
-mod gate;
 pub mod http;
 pub mod image;
+mod inbox;
 pub mod listen;
 pub mod live;
+mod lock;
 pub mod nbd;
 pub mod nvme_tcp;
 mod outbox;

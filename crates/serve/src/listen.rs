@@ -1,6 +1,6 @@
 //! Where clients come in: addresses, the thread that accepts, and a thread for each client.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,10 +11,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::gate::lock;
+use crate::lock::lock;
 
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// How long a client that is turned out may take to leave.
+const GIVES_WAY: Duration = Duration::from_secs(1);
 /// How long clients may take to hear what was already answered, when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -78,12 +80,32 @@ impl Place {
     /// Connects to it.
     ///
     /// # Errors
-    /// If nobody is there within `patience`.
-    pub fn connect(&self, patience: Duration) -> io::Result<Stream> {
-        Ok(match self {
-            Self::Tcp(at) => Stream::Tcp(TcpStream::connect_timeout(at, patience)?),
-            Self::Unix { path, .. } => Stream::Unix(UnixStream::connect(path)?),
-        })
+    /// If nobody takes the connection by then.
+    pub fn connect(&self, by: Instant) -> io::Result<Stream> {
+        use rustix::net;
+        let left = || by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        match self {
+            Self::Tcp(at) => {
+                let left = left().ok_or(io::ErrorKind::TimedOut)?;
+                TcpStream::connect_timeout(at, left).map(Stream::Tcp)
+            }
+            Self::Unix { path, .. } => {
+                let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
+                let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::STREAM);
+                let socket = net::socket_with(family, kind, flags, None)?;
+                // It would wait for ever for a server whose queue is full.
+                while let Err(e) = net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
+                    if e != rustix::io::Errno::AGAIN {
+                        return Err(e.into());
+                    }
+                    left().ok_or(io::ErrorKind::TimedOut)?;
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                let stream = UnixStream::from(socket);
+                stream.set_nonblocking(false)?;
+                Ok(Stream::Unix(stream))
+            }
+        }
     }
 }
 
@@ -101,28 +123,6 @@ impl Stream {
         match self {
             Self::Tcp(s) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
-        }
-    }
-
-    /// How long a read may wait.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(s) => s.set_read_timeout(limit),
-            Self::Unix(s) => s.set_read_timeout(limit),
-        }
-    }
-
-    /// How long a write may wait.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(s) => s.set_write_timeout(limit),
-            Self::Unix(s) => s.set_write_timeout(limit),
         }
     }
 
@@ -147,24 +147,6 @@ impl Read for &Stream {
             Stream::Tcp(s) => (&mut &*s).read(buf),
             Stream::Unix(s) => (&mut &*s).read(buf),
         }
-    }
-}
-
-impl Write for &Stream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).write(buf),
-            Stream::Unix(s) => (&mut &*s).write(buf),
-        }
-    }
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).write_vectored(bufs),
-            Stream::Unix(s) => (&mut &*s).write_vectored(bufs),
-        }
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -230,9 +212,17 @@ fn remove_dead_socket(path: &Path) {
     }
 }
 
-/// The clients that are there: for each its socket, to shut it, and a note.
+/// A client that is there.
+struct Client<N> {
+    stream: Arc<Stream>,
+    note: N,
+    /// Since when it has not said what it wants: it may be turned out for one that comes.
+    unsettled: Option<Instant>,
+}
+
+/// The clients that are there.
 pub(crate) struct Clients<N> {
-    slots: Mutex<Vec<Option<(Arc<Stream>, N)>>>,
+    slots: Mutex<Vec<Option<Client<N>>>>,
     left: Condvar,
     closing: AtomicBool,
 }
@@ -240,19 +230,59 @@ pub(crate) struct Clients<N> {
 impl<N> Clients<N> {
     /// Changes the note on a client.
     pub fn note(&self, slot: usize, f: impl FnOnce(&mut N)) {
-        if let Some(Some((_, note))) = lock(&self.slots).get_mut(slot) {
-            f(note);
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            f(&mut client.note);
         }
     }
 
     /// The notes on all clients.
     pub fn each(&self, mut f: impl FnMut(&N)) {
-        lock(&self.slots).iter().flatten().for_each(|(_, note)| f(note));
+        lock(&self.slots).iter().flatten().for_each(|client| f(&client.note));
     }
 
     /// Ends the conversations of those that `f` is true for.
     pub fn shut(&self, f: impl Fn(&N) -> bool) {
-        lock(&self.slots).iter().flatten().filter(|(_, n)| f(n)).for_each(|(s, _)| s.shut(Shutdown::Both));
+        let slots = lock(&self.slots);
+        slots.iter().flatten().filter(|c| f(&c.note)).for_each(|c| c.stream.shut(Shutdown::Both));
+    }
+
+    /// A client's handshake is over: it stays until it leaves.
+    pub fn settled(&self, slot: usize) {
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            client.unsettled = None;
+        }
+    }
+
+    /// A client that is never more than a visitor comes again.
+    pub fn comes_again(&self, slot: usize) {
+        if let Some(Some(client)) = lock(&self.slots).get_mut(slot) {
+            client.unsettled = Some(Instant::now());
+        }
+    }
+
+    /// Gives a client a slot: a free one, or that of the one that has been longest in saying what it wants.
+    fn enter(&self, stream: &Arc<Stream>, most: usize) -> Option<usize>
+    where
+        N: Default,
+    {
+        let mut slots = lock(&self.slots);
+        if slots.len() == most && slots.iter().all(Option::is_some) {
+            let longest =
+                slots.iter().flatten().filter(|c| c.unsettled.is_some()).min_by_key(|c| c.unsettled);
+            longest?.stream.shut(Shutdown::Both);
+            let by = Instant::now() + GIVES_WAY;
+            while slots.iter().all(Option::is_some) {
+                let left = by.checked_duration_since(Instant::now())?;
+                slots = self.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let slot = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        if slot == slots.len() {
+            slots.push(None);
+        }
+        let unsettled = Some(Instant::now());
+        slots[slot] = Some(Client { stream: stream.clone(), note: N::default(), unsettled });
+        Some(slot)
     }
 
     fn leave(&self, slot: usize) {
@@ -271,7 +301,7 @@ pub(crate) struct Manner {
     pub option: &'static str,
     /// The name of its threads.
     pub thread: &'static str,
-    /// Clients at a time; further ones are turned away.
+    /// Clients at a time; a further one takes the slot of one that has not said what it wants, or is turned away.
     pub most: usize,
 }
 
@@ -341,14 +371,14 @@ impl<N: Send + 'static> Drop for Listening<N> {
         }
         // Nothing more is heard; what was answered is still sent, to those who listen.
         let mut slots = lock(&self.clients.slots);
-        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Read));
+        slots.iter().flatten().for_each(|client| client.stream.shut(Shutdown::Read));
         let deadline = Instant::now() + FAREWELL;
         while slots.iter().any(Option::is_some)
             && let Some(left) = deadline.checked_duration_since(Instant::now())
         {
             slots = self.clients.left.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        slots.iter().flatten().for_each(|(stream, _)| stream.shut(Shutdown::Both));
+        slots.iter().flatten().for_each(|client| client.stream.shut(Shutdown::Both));
         if let Place::Unix { path, .. } = &self.place {
             let _ = std::fs::remove_file(path);
         }
@@ -402,17 +432,7 @@ fn accept<N: Default + Send + 'static>(
             }
         };
         shortage.over();
-        let mut slots = lock(&clients.slots);
-        let slot = match slots.iter().position(Option::is_none) {
-            Some(slot) => slot,
-            None if slots.len() < manner.most => {
-                slots.push(None);
-                slots.len() - 1
-            }
-            None => continue,
-        };
-        slots[slot] = Some((stream.clone(), N::default()));
-        drop(slots);
+        let Some(slot) = clients.enter(&stream, manner.most) else { continue };
         let run = {
             let (clients, serve) = (clients.clone(), serve.clone());
             move || {

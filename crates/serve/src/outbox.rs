@@ -8,15 +8,17 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use crate::gate::{Gate, lock};
+use crate::budget::{Account, Room};
+use crate::deadline;
 use crate::listen::Stream;
+use crate::lock::lock;
 
 /// Pieces that are sent with one call.
 const MOST_PIECES: usize = 64;
@@ -32,6 +34,16 @@ thread_local! {
 pub(crate) fn flush() {
     let dirty = DIRTY.with_borrow_mut(std::mem::take);
     dirty.iter().for_each(|outbox| outbox.send());
+}
+
+/// The same, but for what is in `own`: that its client's thread keeps back for a moment, so that answers leave
+/// together, is no reason for others to wait.
+pub(crate) fn flush_others(own: &Arc<Outbox>) {
+    let others = DIRTY.with_borrow_mut(|dirty| {
+        let kept = dirty.iter().position(|outbox| Arc::ptr_eq(outbox, own)).map(|at| dirty.swap_remove(at));
+        std::mem::replace(dirty, kept.into_iter().collect())
+    });
+    others.iter().for_each(|outbox| outbox.send());
 }
 
 #[derive(Default)]
@@ -55,7 +67,7 @@ struct State {
 /// One client's.
 pub(crate) struct Outbox {
     stream: Arc<Stream>,
-    gate: Arc<Gate>,
+    account: Arc<Account>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -63,45 +75,36 @@ pub(crate) struct Outbox {
 /// A request under way, which takes room until its answer is sent or it is forgotten.
 pub(crate) struct Pending {
     outbox: Arc<Outbox>,
-    room: u64,
-    answered: bool,
+    room: Room,
 }
 
 impl Pending {
     /// A request that takes `room` bytes; waits for them.
     pub fn new(outbox: &Arc<Outbox>, room: u64) -> Self {
-        if !outbox.gate.try_enter(room) {
+        let room = outbox.account.try_enter(room).unwrap_or_else(|| {
             // What is waited for may be what this thread has not sent.
             flush();
-            outbox.gate.enter(room);
-        }
-        Self { outbox: outbox.clone(), room, answered: false }
+            outbox.account.enter(room)
+        });
+        Self::of(outbox, room)
+    }
+
+    /// A request that has its room.
+    pub fn of(outbox: &Arc<Outbox>, room: Room) -> Self {
+        Self { outbox: outbox.clone(), room }
     }
 
     /// Its answer. It is sent by the next [`flush`] of this thread.
-    pub fn answer<const N: usize>(mut self, pieces: [Vec<u8>; N]) {
-        self.answered = true;
-        self.outbox.put(pieces, 1, self.room);
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.outbox.gate.leave(1, self.room);
-        }
+    pub fn answer<const N: usize>(self, pieces: [Vec<u8>; N]) {
+        let Self { outbox, room } = self;
+        outbox.put(pieces, 1, room.keep());
     }
 }
 
 impl Outbox {
-    /// For the client at the other end of `stream`.
-    pub fn new(stream: &Arc<Stream>) -> Arc<Self> {
-        Arc::new(Self {
-            stream: stream.clone(),
-            gate: Arc::default(),
-            state: Mutex::default(),
-            wake: Condvar::new(),
-        })
+    /// For the client at the other end of `stream`, who has this account.
+    pub fn new(stream: &Arc<Stream>, account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { stream: stream.clone(), account, state: Mutex::default(), wake: Condvar::new() })
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
@@ -114,7 +117,7 @@ impl Outbox {
         let mut state = lock(&self.state);
         if state.broken {
             drop(state);
-            self.gate.leave(answers, room);
+            self.account.leave(answers, room);
             return;
         }
         state.answers += answers;
@@ -138,7 +141,7 @@ impl Outbox {
         state.sent = 0;
         let (answers, room) = (std::mem::take(&mut state.answers), std::mem::take(&mut state.room));
         if answers > 0 {
-            self.gate.leave(answers, room);
+            self.account.leave(answers, room);
         }
     }
 
@@ -200,7 +203,8 @@ impl Outbox {
             while let Some(piece) = state.pieces.pop_front() {
                 let from = std::mem::take(&mut state.sent);
                 drop(state);
-                let result = (&*self.stream).write_all(&piece[from..]);
+                let by = deadline::of_answer(piece.len());
+                let result = deadline::send_all(&self.stream, &piece[from..], by);
                 state = lock(&self.state);
                 if result.is_err() {
                     state.broken = true;
@@ -216,7 +220,7 @@ impl Outbox {
     /// Nothing more will be asked: waits until everything is answered and sent.
     pub fn end(&self) {
         flush();
-        self.gate.wait_until_empty();
+        self.account.wait_until_empty();
         lock(&self.state).over = true;
         self.wake.notify_all();
     }
@@ -232,7 +236,7 @@ mod tests {
     #[test]
     fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         let writer = std::thread::spawn({
             let outbox = outbox.clone();
             move || outbox.write()
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_costs_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)));
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
         drop(theirs);
         for _ in 0..5000 {
             Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]]);

@@ -115,41 +115,65 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Status> {
     Ok(plan.steps)
 }
 
-/// Logical pages that [`stored`] looks at.
+/// Logical pages that a survey looks at in all, and in one slice.
 const MOST_PAGES: u64 = 16 << 10;
+const SLICE: u64 = 64;
 
-/// Which bytes from `offset` are stored, as extents (bytes, stored) one after the other: of `bytes` bytes,
-/// or of fewer if that would be more than `most` extents or long to look up, but of some. A range that
-/// is not of whole sectors has the state of the sectors that it touches.
-#[must_use]
-pub fn stored(ssd: &Ssd, shape: &Shape, offset: u64, bytes: u64, most: usize) -> Vec<(u64, bool)> {
-    let sector = u64::from(shape.sector_bytes);
-    let page = u64::from(shape.page_bytes);
-    let per_page = page / sector;
-    let end = offset.saturating_add(bytes).min(shape.bytes);
-    let mut out: Vec<(u64, bool)> = Vec::new();
-    let mut at = offset;
-    for lpn in (offset / page..end.div_ceil(page)).take(MOST_PAGES as usize) {
-        let mask = {
-            let number = lpn as u32;
-            let fragments = ssd.flash().fragments().get(number, ssd.flash().array());
-            let buffered = ssd.buffer().map_or(0, |buffer| buffer.mask(number));
-            fragments.iter().fold(buffered, |all, fragment| all | fragment.mask)
-        };
-        while at < end && at / page == lpn {
-            let in_page = at / sector % per_page;
-            let is_stored = mask >> in_page & 1 == 1;
-            let next = ((at / sector + 1) * sector).min(end);
-            let extents = out.len();
-            match out.last_mut() {
-                Some((length, same)) if *same == is_stored => *length += next - at,
-                _ if extents == most => return out,
-                _ => out.push((next - at, is_stored)),
-            }
-            at = next;
-        }
+/// Which bytes of a range are stored: looked up in slices, so that requests need not wait for the whole.
+#[derive(Debug)]
+pub struct Survey {
+    shape: Shape,
+    at: u64,
+    end: u64,
+    most: usize,
+    extents: Vec<(u64, bool)>,
+}
+
+impl Survey {
+    /// Of `bytes` bytes from `offset`, or of fewer if that would be more than `most` extents or long to look up, but
+    /// of some. A range that is not of whole sectors has the state of the sectors that it touches.
+    #[must_use]
+    pub fn new(shape: &Shape, offset: u64, bytes: u64, most: usize) -> Self {
+        let last = (offset / u64::from(shape.page_bytes) + MOST_PAGES) * u64::from(shape.page_bytes);
+        let end = offset.saturating_add(bytes).min(shape.bytes).min(last);
+        Self { shape: *shape, at: offset, end, most, extents: vec![] }
     }
-    out
+
+    /// Looks at the next few pages; whether that was all.
+    pub fn go_on(&mut self, ssd: &Ssd) -> bool {
+        let page = u64::from(self.shape.page_bytes);
+        let sector = u64::from(self.shape.sector_bytes);
+        for _ in 0..SLICE {
+            let lpn = self.at / page;
+            if self.at >= self.end {
+                return true;
+            }
+            let mask = {
+                let number = lpn as u32;
+                let fragments = ssd.flash().fragments().get(number, ssd.flash().array());
+                let buffered = ssd.buffer().map_or(0, |buffer| buffer.mask(number));
+                fragments.iter().fold(buffered, |all, fragment| all | fragment.mask)
+            };
+            while self.at < self.end && self.at / page == lpn {
+                let is_stored = mask >> (self.at / sector % (page / sector)) & 1 == 1;
+                let next = ((self.at / sector + 1) * sector).min(self.end);
+                let extents = self.extents.len();
+                match self.extents.last_mut() {
+                    Some((length, same)) if *same == is_stored => *length += next - self.at,
+                    _ if extents == self.most => return true,
+                    _ => self.extents.push((next - self.at, is_stored)),
+                }
+                self.at = next;
+            }
+        }
+        self.at >= self.end
+    }
+
+    /// Extents (bytes, whether they are stored), one after the other.
+    #[must_use]
+    pub fn extents(&self) -> &[(u64, bool)] {
+        &self.extents
+    }
 }
 
 struct Plan {

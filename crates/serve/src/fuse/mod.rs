@@ -64,7 +64,7 @@ pub fn mount(path: &Path, device: Device) -> Result<Mounted, Error> {
         MountOption::NoSuid,
         MountOption::NoAtime,
     ];
-    let session = fuser::spawn_mount(Disk { device }, path, &config).map_err(fail)?;
+    let session = fuser::spawn_mount(Disk { device: device.another() }, path, &config).map_err(fail)?;
     Ok(Mounted { path: path.to_owned(), session: Some(session) })
 }
 

@@ -21,7 +21,7 @@ use nandle_lab::measure::summary::Summary;
 use serde_json::Value;
 
 use crate::driver::Timing;
-use crate::gate::lock;
+use crate::lock::lock;
 use crate::{Device, Error};
 use shadow::Shadow;
 use view::Book;

@@ -23,7 +23,7 @@ use nandle_ssd::nand::Time;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::gate::lock;
+use crate::lock::lock;
 
 /// Commands on their way to a shadow.
 const QUEUE: usize = 1 << 18;

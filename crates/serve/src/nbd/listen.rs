@@ -1,23 +1,21 @@
 //! Sockets: two threads for each client, one that reads and one for what its socket does not take at once.
 //!
-//! The reader waits while too much of its client's is under way, so neither a fast nor a silent
-//! client takes more than 64 MiB and a request.
+//! The reader waits while too much of its client's is under way, or of all clients together (`budget`), and takes
+//! no longer for what a client has begun than `deadline` allows.
 
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::session::{Action, Session};
-use crate::listen::{Listening, Manner, Place, Stream};
+use super::session::{Action, Session, Ticket};
+use crate::deadline::Hearing;
+use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::outbox::{self, Outbox, Pending};
 use crate::{Device, Error, plan};
 
 /// Clients at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 64;
-/// How long a client may think between two messages of the negotiation.
-const NEGOTIATION: Duration = Duration::from_secs(20);
 /// Requests whose answers may be held back while further ones are there to be read.
 const MOST_CORKED: u32 = 32;
 /// The port that NBD has from IANA.
@@ -72,8 +70,8 @@ impl Server {
     pub fn start(address: &Address, device: Device, description: &str) -> Result<Self, Error> {
         let shared = Shared { device, description: description.to_owned() };
         let manner = Manner { option: "--nbd", thread: "nbd", most: MOST_CLIENTS };
-        let serve = move |stream: &Arc<Stream>, _, _: &_| {
-            let _ = converse(stream, &shared);
+        let serve = move |stream: &Arc<Stream>, slot, clients: &Clients<()>| {
+            let _ = converse(stream, &shared, &|| clients.settled(slot));
         };
         Ok(Self { listening: Listening::start(&address.0, manner, serve)? })
     }
@@ -86,28 +84,35 @@ impl Server {
 }
 
 /// A client, from greeting to farewell.
-fn converse(stream: &Arc<Stream>, shared: &Shared) -> io::Result<()> {
-    let (mut session, greeting) = Session::new(shared.device.shape(), &shared.description);
-    let outbox = Outbox::new(stream);
+fn converse(stream: &Arc<Stream>, shared: &Shared, settled: &dyn Fn()) -> io::Result<()> {
+    let device = shared.device.another();
+    let (mut session, greeting) = Session::new(device.shape(), &shared.description);
+    let outbox = Outbox::new(stream, device.account());
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;
         Pending::new(&outbox, 0).answer([greeting]);
-        let result = listen(stream, &mut session, shared, &outbox);
+        let result = listen(stream, &mut session, &device, &outbox, settled);
         outbox.end();
         result
     })
 }
 
-fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<Outbox>) -> io::Result<()> {
-    let mut reader = BufReader::with_capacity(64 << 10, stream);
-    stream.read_timeout(Some(NEGOTIATION))?;
-    let mut negotiating = true;
+fn listen(
+    stream: &Stream,
+    session: &mut Session,
+    device: &Device,
+    outbox: &Arc<Outbox>,
+    settled: &dyn Fn(),
+) -> io::Result<()> {
+    let mut hearing = Hearing::new(stream);
     let mut corked = 0;
+    let mut negotiating = true;
     loop {
         if negotiating && session.is_transmitting() {
             negotiating = false;
-            stream.read_timeout(None)?;
+            hearing.settled();
+            settled();
         }
         let wanted = session.want();
         if wanted == 0 {
@@ -115,32 +120,37 @@ fn listen(stream: &Stream, session: &mut Session, shared: &Shared, outbox: &Arc<
         }
         // Before this thread waits, or has held answers back for long.
         corked += 1;
-        if reader.buffer().len() < wanted || corked > MOST_CORKED {
+        if hearing.buffered() < wanted || corked > MOST_CORKED {
             outbox::flush();
             corked = 0;
         }
-        // Grown as the bytes come: a length alone takes no memory.
-        let mut bytes = Vec::with_capacity(wanted.min(1 << 20));
-        if (&mut reader).take(wanted as u64).read_to_end(&mut bytes)? < wanted {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        // Data take room while they come, not only when they are there.
+        let mut room = session.is_payload().then(|| Pending::new(outbox, wanted as u64));
+        let mut bytes = Vec::new();
+        hearing.next(wanted, session.is_amid(), &mut bytes)?;
         for action in session.take(bytes) {
             match action {
                 Action::Send(head) => Pending::new(outbox, 0).answer([head]),
                 Action::Close => return Ok(()),
                 Action::Status { ticket, offset, bytes, most } => {
-                    let (pending, shape) = (Pending::new(outbox, 0), shared.device.shape());
-                    shared.device.inspect(move |ssd| {
-                        let extents = plan::stored(ssd, &shape, offset, bytes, most);
-                        pending.answer([ticket.extents(&extents)]);
+                    let shape = device.shape();
+                    let mut pending = Some(Pending::new(outbox, Ticket::most_bytes(most)));
+                    let mut survey = plan::Survey::new(&shape, offset, bytes, most);
+                    device.survey(move |ssd| {
+                        let over = survey.go_on(ssd);
+                        if over && let Some(pending) = pending.take() {
+                            pending.answer([ticket.extents(survey.extents())]);
+                        }
+                        over
                     });
                 }
                 Action::Submit(ticket, io) => {
-                    let pending = Pending::new(outbox, io.weight());
-                    shared.device.submit_corked(io, move |outcome| {
+                    let pending = room.take().unwrap_or_else(|| Pending::new(outbox, io.weight()));
+                    device.submit_corked(io, move |outcome| {
                         let (head, data) = ticket.answer(outcome);
                         pending.answer([head, data]);
                     });
+                    outbox::flush_others(outbox);
                 }
             }
         }

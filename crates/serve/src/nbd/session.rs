@@ -35,7 +35,7 @@ pub enum Action {
     Send(Vec<u8>),
     /// Carry a request out and send what [`Ticket::answer`] makes of its outcome.
     Submit(Ticket, Io),
-    /// Ask the drive which of `bytes` bytes from `offset` are stored ([`crate::plan::stored`]) and send what
+    /// Ask the drive which of `bytes` bytes from `offset` are stored ([`crate::plan::Survey`]) and send what
     /// [`Ticket::extents`] makes of the answer; of no more than `most` extents.
     Status {
         /// For the answer.
@@ -106,6 +106,12 @@ impl Ticket {
             // A success that failed would be a fault of ours.
             Status::MediaError | Status::Ok => Errno::Io,
         }
+    }
+
+    /// Bytes of an answer to a block status of so many extents.
+    #[must_use]
+    pub fn most_bytes(extents: usize) -> u64 {
+        32 + 8 * extents as u64
     }
 
     /// The answer to a block status: extents of bytes that are stored, or are not, one after the other.
@@ -207,6 +213,18 @@ impl Session {
     #[must_use]
     pub fn is_transmitting(&self) -> bool {
         matches!(self.phase, Phase::Request | Phase::Payload { .. } | Phase::PayloadSkip { .. })
+    }
+
+    /// Whether what it wants are data of a write that is carried out.
+    #[must_use]
+    pub fn is_payload(&self) -> bool {
+        matches!(self.phase, Phase::Payload { .. })
+    }
+
+    /// Whether what it wants goes on with a message that has begun.
+    #[must_use]
+    pub fn is_amid(&self) -> bool {
+        !matches!(self.phase, Phase::ClientFlags | Phase::Option | Phase::Request)
     }
 
     /// Takes the bytes that were wanted.

@@ -1,7 +1,7 @@
 //! Sockets: a thread that accepts, and two threads for each connection, one that reads and one for what its
 //! socket does not take at once.
 
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,15 +14,17 @@ use super::model::Model;
 use super::session::{Action, Session, Ticket};
 use super::subsystem::{Culprit, Event, Subsystem};
 use super::wire::{Done, Encoder, Out, PORT, Status};
-use crate::gate::lock;
+use crate::budget::Account;
+use crate::deadline::Hearing;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
+use crate::lock::lock;
 use crate::outbox::{self, Outbox, Pending};
 use crate::{Device, Error, Fault, Io, Outcome};
 
 /// Connections at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 128;
-/// How long a host may think before it is connected.
-const NEGOTIATION: Duration = Duration::from_secs(20);
+/// Bytes that are kept for the next PDU.
+const MOST_KEPT: usize = 64 << 10;
 /// How often the drive's health is looked after.
 const HEALTH: Duration = Duration::from_secs(1);
 /// PDUs that may be taken while answers are held back for others that are there to be read.
@@ -94,8 +96,10 @@ impl Server {
             move |stream: &Arc<Stream>, slot, clients: &Clients<Note>| {
                 let portal =
                     stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
-                let mut session = Session::new(portal);
-                let connection = Connection { stream, slot, clients, shared: &shared };
+                let device = shared.device.another();
+                let account = device.account();
+                let mut session = Session::of(portal, account.clone());
+                let connection = Connection { device, account, stream, slot, clients, shared: &shared };
                 let _ = connection.converse(&mut session);
                 connection.depart(&session);
             }
@@ -180,6 +184,8 @@ impl ToHost {
 
 /// A connection.
 struct Connection<'a> {
+    device: Device,
+    account: Arc<Account>,
     stream: &'a Arc<Stream>,
     slot: usize,
     clients: &'a Clients<Note>,
@@ -189,12 +195,16 @@ struct Connection<'a> {
 impl Connection<'_> {
     /// From its first byte to its last.
     fn converse(&self, session: &mut Session) -> io::Result<()> {
-        let to_host = Arc::new(ToHost { encoder: Mutex::default(), outbox: Outbox::new(self.stream) });
+        let to_host = Arc::new(ToHost {
+            encoder: Mutex::default(),
+            outbox: Outbox::new(self.stream, self.account.clone()),
+        });
         std::thread::scope(|scope| {
             let writer = std::thread::Builder::new().name("nvme writer".into());
             writer.spawn_scoped(scope, || to_host.outbox.write())?;
             let result = self.listen(session, &to_host);
             self.clients.note(self.slot, |note| note.to_host = None);
+            session.forget();
             to_host.outbox.end();
             result
         })
@@ -202,11 +212,10 @@ impl Connection<'_> {
 
     fn listen(&self, session: &mut Session, to_host: &Arc<ToHost>) -> io::Result<()> {
         let Self { stream, shared, .. } = *self;
-        let mut reader = BufReader::with_capacity(64 << 10, &**stream);
-        let mut patience = Some(NEGOTIATION);
-        stream.read_timeout(patience)?;
+        let mut hearing = Hearing::new(stream);
         let mut bytes = Vec::new();
         let mut corked = 0;
+        let mut owed = None::<(u64, u64)>;
         loop {
             let wanted = session.want();
             if wanted == 0 {
@@ -214,40 +223,50 @@ impl Connection<'_> {
             }
             // Before this thread waits, or has held answers back for long.
             corked += 1;
-            if reader.buffer().len() < wanted || corked > MOST_CORKED {
+            if hearing.buffered() < wanted || corked > MOST_CORKED {
                 outbox::flush();
                 corked = 0;
             }
-            // Grown as the bytes come: a length alone takes no memory.
-            bytes.clear();
-            if (&mut reader).take(wanted as u64).read_to_end(&mut bytes)? < wanted {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            hearing.next(wanted, session.is_amid(), &mut bytes)?;
             let before = session.queue();
-            let (actions, now) = {
+            let (mut actions, silence) = {
                 let mut subsystem = lock(&shared.subsystem);
                 let actions = session.take(&bytes, &mut subsystem);
                 (actions, keep_alive(session, &subsystem))
             };
+            if bytes.capacity() > MOST_KEPT {
+                bytes = Vec::new();
+            }
+            hearing.may_be_silent(silence);
             if let (None, Some((controller, queue))) = (before, session.queue()) {
+                hearing.settled();
+                self.clients.settled(self.slot);
                 let to_host = (queue == 0).then(|| to_host.clone());
                 self.clients.note(self.slot, |note| {
                     (note.controller, note.to_host) = (Some(controller), to_host);
                 });
             }
-            if now != patience {
-                patience = now;
-                stream.read_timeout(patience)?;
+            // A host whose data nobody has room for is not heard until there is some.
+            if let Some(bytes) = session.lacks() {
+                outbox::flush();
+                actions.extend(session.goes_on(self.account.enter(bytes)));
+            }
+            if session.owed().map(|owed| owed.1) != owed.map(|owed| owed.1) {
+                owed = session.owed();
+                hearing.owes(owed.map(|owed| owed.0 as usize));
             }
             for action in actions {
                 match action {
                     Action::Close => return Ok(()),
-                    Action::Send(out) => to_host.answer(Pending::new(&to_host.outbox, 0), out),
+                    Action::Send(out) => {
+                        let room = if let Out::Done(done) = &out { done.data.len() } else { 0 };
+                        to_host.answer(Pending::new(&to_host.outbox, room as u64), out);
+                    }
                     Action::Look(cid, look) => {
-                        let pending = Pending::new(&to_host.outbox, 0);
+                        let pending = Pending::new(&to_host.outbox, look.bytes());
                         let (to_host, all) = (to_host.clone(), shared.clone());
                         let culprit = session.queue().map(|(_, queue)| Culprit::at(queue, cid));
-                        shared.device.inspect(move |ssd| {
+                        self.device.inspect(move |ssd| {
                             let mut done = Done::new(cid, Status::OK);
                             match (look.answer(ssd, &all.model), culprit) {
                                 (Ok(data), _) => done.data = data,
@@ -259,9 +278,18 @@ impl Connection<'_> {
                             to_host.answer(pending, Out::Done(done));
                         });
                     }
-                    Action::Submit(ticket, ios) => submit(ticket, ios, shared, to_host),
+                    Action::Submit(ticket, ios) => {
+                        let weight = ios.iter().map(Io::weight).sum();
+                        let pending = match session.take_room() {
+                            Some(room) => Pending::of(&to_host.outbox, room),
+                            None => Pending::new(&to_host.outbox, weight),
+                        };
+                        submit(ticket, ios, pending, self, to_host);
+                        outbox::flush_others(&to_host.outbox);
+                    }
                     Action::NextUnits(ticket, handles) => {
-                        shared.device.next_units(handles, answering(ticket, 0, shared, to_host));
+                        let pending = Pending::new(&to_host.outbox, 0);
+                        self.device.next_units(handles, answering(ticket, pending, shared, to_host));
                     }
                 }
             }
@@ -278,26 +306,24 @@ impl Connection<'_> {
     }
 }
 
-/// How long a host may be silent: before it is connected, then as its keep alive timer says.
+/// How long a host may be silent, as its keep alive timer says.
 fn keep_alive(session: &Session, subsystem: &Subsystem) -> Option<Duration> {
     match session.queue() {
-        None => Some(NEGOTIATION),
         Some((id, 0)) => {
             let ms = subsystem.controller(id).map_or(0, |c| c.keep_alive_ms);
             (ms > 0).then(|| Duration::from_millis(ms.into()))
         }
-        Some(_) => None,
+        _ => None,
     }
 }
 
-/// Answers a command when its outcome is there, which takes up to `room` bytes.
+/// Answers a command when its outcome is there.
 fn answering(
     ticket: Ticket,
-    room: u64,
+    pending: Pending,
     shared: &Arc<Shared>,
     to_host: &Arc<ToHost>,
 ) -> impl FnOnce(Outcome) + Send + 'static {
-    let pending = Pending::new(&to_host.outbox, room);
     let (to_host, all) = (to_host.clone(), shared.clone());
     move |outcome: Outcome| {
         if outcome == Err(Fault::Image) {
@@ -312,8 +338,8 @@ fn answering(
     }
 }
 
-fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHost>) {
-    let answer = answering(ticket, ios.iter().map(Io::weight).sum(), shared, to_host);
+fn submit(ticket: Ticket, ios: Vec<Io>, pending: Pending, from: &Connection<'_>, to_host: &Arc<ToHost>) {
+    let answer = answering(ticket, pending, from.shared, to_host);
     // The last of several requests to end answers for all, with the first failure.
     let left = ios.len();
     if left == 0 {
@@ -322,7 +348,7 @@ fn submit(ticket: Ticket, ios: Vec<Io>, shared: &Arc<Shared>, to_host: &Arc<ToHo
     let all = Arc::new(Mutex::new((left, Ok(vec![]), Some(answer))));
     for io in ios {
         let all = all.clone();
-        shared.device.submit_corked(io, move |outcome| {
+        from.device.submit_corked(io, move |outcome| {
             let mut all = lock(&all);
             all.0 -= 1;
             if all.1.is_ok() {

@@ -128,6 +128,14 @@ impl Look {
         if let Self::Log { page, .. } = self { *page } else { 0 }
     }
 
+    /// Bytes of the answer.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match *self {
+            Self::Log { bytes, .. } | Self::Handles(bytes) | Self::Instances(bytes) => bytes.into(),
+        }
+    }
+
     /// The part of a structure that was asked for; zeros beyond its end.
     #[must_use]
     pub fn cut(&self, whole: &[u8]) -> Vec<u8> {

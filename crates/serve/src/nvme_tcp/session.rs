@@ -6,6 +6,7 @@
 //! not complete.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use nandle_io::{Range, decode};
 
@@ -16,6 +17,7 @@ use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
     flag, op, parts, pdu, u16_at, u32_at,
 };
+use crate::budget::{Account, Room};
 use crate::{Fault, Io, Outcome};
 
 /// The most bytes that a session wants at a time: a PDU with data, digests and padding.
@@ -78,6 +80,7 @@ struct Transfer {
     sqe: Sqe,
     data: Vec<u8>,
     sound: bool,
+    room: Room,
 }
 
 #[derive(Debug)]
@@ -100,6 +103,11 @@ pub struct Session {
     granted: u64,
     waiting: VecDeque<Sqe>,
     next_tag: u16,
+    account: Arc<Account>,
+    /// What the data of the command that came last take.
+    arrived: Option<Room>,
+    /// Transfers that are over.
+    transferred: u64,
 }
 
 type Fail = (Fatal, u32);
@@ -108,7 +116,15 @@ impl Session {
     /// A connection that a host has made to `portal`.
     #[must_use]
     pub fn new(portal: Portal) -> Self {
+        Self::of(portal, Arc::default())
+    }
+
+    /// The same, of a client whose transfers take room of this account.
+    pub(crate) fn of(portal: Portal, account: Arc<Account>) -> Self {
         Self {
+            account,
+            arrived: None,
+            transferred: 0,
             phase: Phase::Head,
             initialised: false,
             digests: Digests::default(),
@@ -127,6 +143,42 @@ impl Session {
         self.queue
     }
 
+    /// Whether what it wants goes on with a PDU that has begun.
+    pub(crate) fn is_amid(&self) -> bool {
+        matches!(self.phase, Phase::Body(_))
+    }
+
+    /// The bytes that the host was asked for and that have not come, and how often some did.
+    pub(crate) fn owed(&self) -> Option<(u64, u64)> {
+        (!self.transfers.is_empty()).then_some((self.granted, self.transferred))
+    }
+
+    /// The room that a command's data took while they came: it is the command's from now on.
+    pub(crate) fn take_room(&mut self) -> Option<Room> {
+        self.arrived.take()
+    }
+
+    /// Bytes of room without which no command whose data are to come goes on.
+    pub(crate) fn lacks(&self) -> Option<u64> {
+        let first = self.waiting.front().filter(|_| self.transfers.is_empty())?;
+        Some(room_of(first.sgl_length()))
+    }
+
+    /// That room is there.
+    pub(crate) fn goes_on(&mut self, room: Room) -> Vec<Action> {
+        let mut out = vec![];
+        if let Some(sqe) = self.waiting.pop_front() {
+            self.ask_for(sqe, room, &mut out);
+        }
+        out
+    }
+
+    /// Nothing more comes: what it keeps is given back.
+    pub(crate) fn forget(&mut self) {
+        self.transfers.clear();
+        self.arrived = None;
+    }
+
     /// How many bytes come next; 0 if the connection is over.
     #[must_use]
     pub fn want(&self) -> usize {
@@ -140,6 +192,7 @@ impl Session {
     /// Takes the bytes that it wanted, and says what to do.
     pub fn take(&mut self, bytes: &[u8], subsystem: &mut Subsystem) -> Vec<Action> {
         let mut out = vec![];
+        self.arrived = None;
         if bytes.len() != self.want() {
             self.phase = Phase::Closed;
         }
@@ -284,16 +337,22 @@ impl Session {
             if self.granted + u64::from(bytes) > MOST_GRANTED {
                 return;
             }
+            let Some(room) = self.account.try_enter(room_of(bytes)) else { return };
             self.waiting.pop_front();
-            while self.transfers.contains_key(&self.next_tag) {
-                self.next_tag = self.next_tag.wrapping_add(1);
-            }
-            let tag = self.next_tag;
-            self.next_tag = tag.wrapping_add(1);
-            self.granted += u64::from(bytes);
-            self.transfers.insert(tag, Transfer { sqe, data: vec![], sound: true });
-            out.push(Action::Send(Out::Ready { cid: sqe.cid(), tag, bytes }));
+            self.ask_for(sqe, room, out);
         }
+    }
+
+    fn ask_for(&mut self, sqe: Sqe, room: Room, out: &mut Vec<Action>) {
+        let bytes = sqe.sgl_length();
+        while self.transfers.contains_key(&self.next_tag) {
+            self.next_tag = self.next_tag.wrapping_add(1);
+        }
+        let tag = self.next_tag;
+        self.next_tag = tag.wrapping_add(1);
+        self.granted += u64::from(bytes);
+        self.transfers.insert(tag, Transfer { sqe, data: vec![], sound: true, room });
+        out.push(Action::Send(Out::Ready { cid: sqe.cid(), tag, bytes }));
     }
 
     /// Data that were asked for: in order, none missing.
@@ -328,7 +387,9 @@ impl Session {
             && let Some(transfer) = self.transfers.remove(&tag)
         {
             self.granted -= all as u64;
+            self.transferred += 1;
             if transfer.sound {
+                self.arrived = Some(transfer.room);
                 self.execute(&transfer.sqe, transfer.data, subsystem, out);
             } else {
                 out.push(Action::Send(Out::Done(Done::new(cid, Status::TRANSIENT))));
@@ -395,6 +456,11 @@ impl Session {
             _ => out.push(done(Status::INVALID_FIELD, 0)),
         }
     }
+}
+
+/// Bytes that a command's data take while they come: they, and the PDUs that bring them.
+fn room_of(bytes: u32) -> u64 {
+    2 * u64::from(bytes)
 }
 
 /// An I/O command.

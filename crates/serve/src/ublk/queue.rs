@@ -10,7 +10,7 @@ use nandle_ublk::{Event, Queue};
 use rustix::io::Errno;
 
 use super::blk::{self, Asked};
-use crate::gate::lock;
+use crate::lock::lock;
 use crate::{Device, Fault, Io, Outcome};
 
 /// The kernel's side of a queue.

@@ -14,7 +14,8 @@ use nandle_ublk::{Control, Event, Queue, block_device, open_device};
 use rustix::io::Errno;
 
 use super::{blk, queue};
-use crate::gate::{MOST_BYTES_UNDER_WAY, lock};
+use crate::budget::MOST_BYTES_UNDER_WAY;
+use crate::lock::lock;
 use crate::{Device, Error};
 
 /// How long the kernel may take to notice that the process behind a device is dead, and to clear up.
@@ -144,6 +145,7 @@ impl Server {
     /// # Errors
     /// If the kernel has no ublk, the number is taken, or the caller may not.
     pub fn prepare(id: Option<u32>, device: &Device) -> Result<Self, Error> {
+        let device = &device.another();
         let shape = device.shape();
         let mut control = control()?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

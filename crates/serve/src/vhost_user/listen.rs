@@ -23,8 +23,9 @@ use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
 use super::blk::{self, Asked};
-use crate::gate::{Gate, lock};
+use crate::budget::{Account, Room};
 use crate::listen::Shortage;
+use crate::lock::lock;
 use crate::{Device, Error, Fault};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
@@ -42,7 +43,7 @@ struct Open {
     /// Where the answer goes: data, and the status in the last byte.
     room: Vec<(GuestAddress, u32)>,
     /// What it takes of the bytes under way.
-    weight: u64,
+    _taken: Room,
 }
 
 struct Answer {
@@ -55,7 +56,7 @@ struct Disk {
     device: Device,
     name: String,
     memory: Mutex<Option<Memory>>,
-    gate: Arc<Gate>,
+    account: Arc<Account>,
     answers: Mutex<Sender<Answer>>,
     /// The channel back to the front end: some front ends take its end for the disk's.
     back: Mutex<Option<Backend>>,
@@ -77,13 +78,12 @@ impl Disk {
             // No place for a status, or more than anybody may send: given back as it is.
             return finish(ring, head, 0);
         }
+        let taken = self.account.enter(sent + wanted.min(blk::MOST_BYTES));
         let mut bytes = vec![0; sent as usize];
         reader.read_exact(&mut bytes)?;
         let asked = blk::request(&bytes, wanted - 1);
-        let weight = sent + wanted.min(blk::MOST_BYTES);
-        let open = Open { ring: ring.clone(), memory: memory.clone(), head, room, weight };
+        let open = Open { ring: ring.clone(), memory: memory.clone(), head, room, _taken: taken };
         let answers = lock(&self.answers).clone();
-        self.gate.enter(weight);
         let at_once = match &asked {
             Asked::Do(_) => None,
             Asked::Name => {
@@ -133,9 +133,9 @@ fn finish(ring: &Ring, head: u16, bytes: u32) -> io::Result<()> {
 }
 
 /// Writes answers to where the guest wants them, in the order in which they come.
-fn answer(answers: &Receiver<Answer>, gate: &Gate) {
+fn answer(answers: &Receiver<Answer>) {
     for Answer { open, data, status } in answers {
-        let Open { ring, memory, head, room, weight } = open;
+        let Open { ring, memory, head, room, _taken } = open;
         let place = bytes_of(&room) - 1;
         let mut rest = &data[..data.len().min(place as usize)];
         let used = rest.len() as u32 + 1;
@@ -153,7 +153,6 @@ fn answer(answers: &Receiver<Answer>, gate: &Gate) {
         }
         // A ring that is gone needs no answer.
         let _ = finish(&ring, head, used);
-        gate.leave(1, weight);
     }
 }
 
@@ -305,17 +304,14 @@ impl Server {
         let listener = crate::listen::bind(path, mode).map_err(|e| fail(&e))?;
         let mut accepting = Listener::from(listener.try_clone().map_err(|e| fail(&e))?);
         let (to_answer, answers) = channel();
-        let gate = Arc::new(Gate::default());
-        let answering = {
-            let gate = gate.clone();
-            std::thread::Builder::new().name("vhost answers".into()).spawn(move || answer(&answers, &gate))
-        };
+        let answering =
+            std::thread::Builder::new().name("vhost answers".into()).spawn(move || answer(&answers));
         answering.map_err(|e| fail(&e))?;
         let disk = Arc::new(Disk {
-            device,
+            account: device.account(),
+            device: device.another(),
             name: name.to_owned(),
             memory: Mutex::default(),
-            gate,
             answers: Mutex::new(to_answer),
             back: Mutex::default(),
         });

@@ -1,0 +1,227 @@
+//! How long clients may take: for the handshake as a whole, for each message and each answer as a whole.
+//!
+//! Waiting for a message to begin has no limit, unless a protocol sets one: a disk may be idle for days. But what has
+//! begun has a time by which it must be over, and a byte now and then buys nothing.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendFlags, send};
+
+use crate::listen::Stream;
+
+/// How long a client may take until it has said what it wants of the server.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+/// How long a message may take from its first byte to its last, beside its size.
+const MESSAGE: Duration = Duration::from_secs(20);
+/// How long a client may leave an answer unread, beside its size.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Bytes a second of the slowest link.
+const SLOWEST: usize = 1 << 20;
+
+/// By when an answer of so many bytes must be taken.
+pub(crate) fn of_answer(bytes: usize) -> Instant {
+    Instant::now() + ANSWER + Duration::from_secs((bytes / SLOWEST) as u64)
+}
+
+/// Waits until the socket is ready.
+fn ready(fd: BorrowedFd<'_>, events: PollFlags, by: Instant) -> io::Result<()> {
+    loop {
+        let left = by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        let left = Timespec::try_from(left.ok_or(io::ErrorKind::TimedOut)?).ok();
+        match poll(&mut [PollFd::from_borrowed_fd(fd, events)], left.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Sends all of `bytes`.
+///
+/// # Errors
+/// If they are not taken in time, or the client is gone.
+pub(crate) fn send_all(stream: &Stream, mut bytes: &[u8], by: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match send(stream.fd(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {}
+            Err(e) => return Err(e.into()),
+        }
+        if !bytes.is_empty() {
+            ready(stream.fd(), PollFlags::OUT, by)?;
+        }
+    }
+    Ok(())
+}
+
+/// A connection that is read until a certain time, or for as long as it takes.
+pub(crate) struct Timed<'a> {
+    pub stream: &'a Stream,
+    pub by: Option<Instant>,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(by) = self.by {
+            ready(self.stream.fd(), PollFlags::IN, by)?;
+        }
+        self.stream.read(buf)
+    }
+}
+
+/// A client as it is heard: message by message.
+pub(crate) struct Hearing<'a> {
+    reader: BufReader<Timed<'a>>,
+    /// By when its handshake must be over.
+    handshake: Option<Instant>,
+    /// By when data that it was asked for must be there.
+    due: Option<Instant>,
+    /// How long it may take to begin a message.
+    silence: Option<Duration>,
+    /// How long a message may take, beside its size.
+    message: Duration,
+}
+
+impl<'a> Hearing<'a> {
+    /// Of a client that has just come.
+    pub fn new(stream: &'a Stream) -> Self {
+        Self::with(stream, HANDSHAKE, MESSAGE)
+    }
+
+    fn with(stream: &'a Stream, handshake: Duration, message: Duration) -> Self {
+        let reader = BufReader::with_capacity(64 << 10, Timed { stream, by: None });
+        Self { reader, handshake: Some(Instant::now() + handshake), due: None, silence: None, message }
+    }
+
+    /// Its handshake is over.
+    pub fn settled(&mut self) {
+        self.handshake = None;
+    }
+
+    /// How long it may take to begin a message from now on.
+    pub fn may_be_silent(&mut self, limit: Option<Duration>) {
+        self.silence = limit;
+    }
+
+    /// It was asked for so many bytes, and has from now on for them; or it owes nothing.
+    pub fn owes(&mut self, bytes: Option<usize>) {
+        self.due = bytes.map(|bytes| Instant::now() + self.whole(bytes));
+    }
+
+    /// How long a message of so many bytes may take.
+    fn whole(&self, bytes: usize) -> Duration {
+        self.message + Duration::from_secs((bytes / SLOWEST) as u64)
+    }
+
+    /// Bytes that are there.
+    pub fn buffered(&self) -> usize {
+        self.reader.buffer().len()
+    }
+
+    /// The next `wanted` bytes, in place of what `bytes` held. They begin a message, or `go_on` with one that the
+    /// client has begun.
+    ///
+    /// # Errors
+    /// If they do not come, or not in time.
+    pub fn next(&mut self, wanted: usize, go_on: bool, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.clear();
+        if self.buffered() < wanted {
+            if self.buffered() == 0 && !go_on {
+                let idle = self.silence.map(|limit| Instant::now() + limit);
+                self.reader.get_mut().by = earliest([self.handshake, self.due, idle]);
+                self.reader.fill_buf()?;
+            }
+            if self.buffered() < wanted {
+                let whole = Instant::now() + self.whole(wanted);
+                self.reader.get_mut().by = earliest([self.handshake, self.due, Some(whole)]);
+            }
+        }
+        // What has not come takes no memory: its pages are not touched.
+        bytes.reserve_exact(wanted);
+        let came = (&mut self.reader).take(wanted as u64).read_to_end(bytes)?;
+        if came == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+fn earliest(times: [Option<Instant>; 3]) -> Option<Instant> {
+    times.into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    const SHORT: Duration = Duration::from_millis(150);
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// A client that sends one byte every 20 ms, until nobody listens.
+    fn drip(mut theirs: UnixStream) {
+        std::thread::spawn(move || {
+            while theirs.write_all(&[1]).is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+    }
+
+    fn pair() -> (Stream, UnixStream) {
+        let (mine, theirs) = UnixStream::pair().expect("a pair");
+        (Stream::Unix(mine), theirs)
+    }
+
+    #[test]
+    fn a_byte_now_and_then_buys_nothing() {
+        for (handshake, message) in [(SHORT, LONG), (LONG, SHORT)] {
+            let (mine, theirs) = pair();
+            drip(theirs);
+            let began = Instant::now();
+            let mut hearing = Hearing::with(&mine, handshake, message);
+            let end = hearing.next(100_000, false, &mut vec![]);
+            assert_eq!(end.map_err(|e| e.kind()), Err(io::ErrorKind::TimedOut));
+            assert!(began.elapsed() >= SHORT && began.elapsed() < LONG / 2);
+        }
+        // A handshake of many small messages is one handshake.
+        let (mine, theirs) = pair();
+        drip(theirs);
+        let mut hearing = Hearing::with(&mine, SHORT, LONG);
+        let messages = (0..1000).take_while(|_| hearing.next(1, false, &mut vec![]).is_ok()).count();
+        assert!((1..100).contains(&messages), "{messages}");
+    }
+
+    #[test]
+    fn who_is_idle_may_stay() {
+        let (mine, mut theirs) = pair();
+        let mut hearing = Hearing::with(&mine, SHORT, SHORT);
+        hearing.settled();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(3 * SHORT);
+            theirs.write_all(b"12345678").expect("sent");
+            theirs
+        });
+        let mut bytes = vec![];
+        hearing.next(4, false, &mut bytes).expect("a message");
+        assert_eq!(bytes, b"1234");
+        hearing.next(4, true, &mut bytes).expect("a message");
+        assert_eq!((bytes.as_slice(), hearing.buffered()), (&b"5678"[..], 0));
+        let _theirs = late.join().expect("sent");
+        hearing.may_be_silent(Some(SHORT));
+        assert!(hearing.next(4, false, &mut bytes).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_is_read_a_little_at_a_time_is_late() {
+        let (mine, mut theirs) = pair();
+        std::thread::spawn(move || {
+            while theirs.read(&mut [0; 1]).is_ok_and(|n| n > 0) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let end = send_all(&mine, &vec![0; 8 << 20], Instant::now() + SHORT);
+        assert_eq!(end.map_err(|e| e.kind()), Err(io::ErrorKind::TimedOut));
+    }
+}
