@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use terminal::{Failure, say};
+use terminal::{Failure, remark, say};
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
@@ -48,13 +48,13 @@ pub fn main() -> ExitCode {
         args::Command::Man { dir } => man(&dir),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(Failure::Input(what)) => {
-            eprintln!("nandle: {what}");
+            remark(&format!("nandle: {what}"));
             ExitCode::from(2)
         }
         Err(Failure::Ran(what)) => {
-            eprintln!("nandle: {what}");
+            remark(&format!("nandle: {what}"));
             ExitCode::from(1)
         }
     }

@@ -10,7 +10,7 @@ use nandle_lab::report::ledger::{Ledger, render};
 use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
 
 use super::args;
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::terminal::{Failure, remark, say, stop_on_interrupt};
 
 /// How often a log is told what was done, where there is no terminal to draw on.
 const EVERY: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
         let mut told = told.lock().expect("no thread panicked");
         if !std::io::stderr().is_terminal() && told.elapsed() >= EVERY {
             *told = Instant::now();
-            eprintln!("{} of {} runs: {}", step.done, step.total, step.name);
+            remark(&format!("{} of {} runs: {}", step.done, step.total, step.name));
         }
     };
     let report = reproduce::run(paper, &options, stop_on_interrupt(), &progress);

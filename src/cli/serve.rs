@@ -2,20 +2,24 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use nandle_host::drive::Refusal;
 use nandle_lab::config::{self, Drive};
 use nandle_lab::measure::{Context, summarise};
 use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
+use nandle_serve::listen::Place;
 use nandle_serve::live::{self, Monitor};
 use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::args;
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, remark, say};
 use crate::table;
 
+/// How long a drive may take to take a connection, and then for each object.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Schemes that are simulated beside the served one.
 const MOST_SHADOWS: usize = 8;
 
@@ -34,6 +38,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
                 .into(),
         ));
     }
+    warn_of_strangers(&args);
     if args.power_cut_after.is_some() && args.image.is_none() {
         return Err(Failure::Input(
             "--power-cut-after: nothing would be left of a device in memory; expected --image FILE with it"
@@ -64,10 +69,11 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let sector = drive.config.geometry.sector_bytes;
     let mut text = format!("{name} | {scheme} | {size} in sectors of {sector} bytes\n");
     let about = format!("{name} ({scheme})");
+    let tls = args.tls_certificates.as_deref().map(certificates).transpose()?;
     let servers = args
         .nbd
         .iter()
-        .map(|at| nbd::Server::start(&at.clone().with_mode(args.socket_mode), device.clone(), &about))
+        .map(|at| disks(&at.clone().with_mode(args.socket_mode), &device, &about, tls.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
     for server in &servers {
         text += &format!("nbd    {}\n", server.address());
@@ -151,7 +157,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if let Some(disk) = disk {
         let path = disk.path();
         if !disk.end()? {
-            eprintln!("nandle: {} is in use: it goes when it is unmounted and closed", path.display());
+            remark(&format!("nandle: {} is in use: it goes when it is unmounted and closed", path.display()));
         }
     }
     drop(pages);
@@ -161,6 +167,23 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     drop(guests);
     drop(mounted);
     conclude(&args, scheme, &ended)
+}
+
+/// Says which addresses others than this machine may reach.
+fn warn_of_strangers(args: &args::Serve) {
+    let nvme = args.nvme_tcp.iter().map(|at| ("--nvme-tcp", Place::Tcp(at.0), "read and write the drive"));
+    let nbd = args.nbd.iter().filter(|_| args.tls_certificates.is_none());
+    let nbd = nbd.map(|at| ("--nbd", at.0.clone(), "read and write the drive"));
+    let http = args.http.iter().map(|at| ("--http", at.0.clone(), "see what the drive does"));
+    for (option, place, what) in nbd.chain(nvme).chain(http) {
+        if let Place::Tcp(at) = place
+            && place.is_public()
+        {
+            remark(&format!(
+                "nandle: {option} {at}: whoever reaches this address can {what}; nobody is asked who they are"
+            ));
+        }
+    }
 }
 
 /// The drives that `--shadow` asks for: the served one under other schemes.
@@ -185,8 +208,11 @@ pub fn flashalloc(args: &args::FlashAlloc) -> Result<(), Failure> {
     if args.ranges.len() > 256 {
         return Err(Failure::Input(format!("{} ranges: expected at most 256", args.ranges.len())));
     }
-    let to = |e: std::io::Error| {
-        Failure::Input(format!("--to {}: {e}; expected a drive under `nandle serve --nvme-tcp`", args.to))
+    let to = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::TimedOut => Failure::Ran(format!("--to {}: {e}", args.to)),
+        _ => {
+            Failure::Input(format!("--to {}: {e}; expected a drive under `nandle serve --nvme-tcp`", args.to))
+        }
     };
     let refused = |what: &str, why: Refusal| match why {
         Refusal::Io(e) if what.is_empty() => to(e),
@@ -195,7 +221,7 @@ pub fn flashalloc(args: &args::FlashAlloc) -> Result<(), Failure> {
             Failure::Ran(format!("{what}{}the drive refused: {why}", if what.is_empty() { "" } else { ": " }))
         }
     };
-    let mut drive = nandle_host::Drive::connect(args.to, None).map_err(to)?;
+    let mut drive = nandle_host::Drive::connect(args.to, Some(PATIENCE)).map_err(to)?;
     for path in &args.files {
         let name = path.display().to_string();
         let fail = |e: std::io::Error| refused(&name, Refusal::Io(e));
@@ -225,6 +251,38 @@ fn device(args: &args::Serve) -> Result<(Drive, Option<image::Opened>), Failure>
     };
     let opened = image::open(path, &drive)?;
     Ok((drive, Some(opened)))
+}
+
+#[cfg(feature = "tls")]
+use nandle_serve::tls::Tls;
+#[cfg(not(feature = "tls"))]
+enum Tls {}
+
+#[cfg(feature = "tls")]
+fn certificates(dir: &Path) -> Result<Tls, Failure> {
+    Ok(Tls::load(dir)?)
+}
+#[cfg(not(feature = "tls"))]
+fn certificates(_: &Path) -> Result<Tls, Failure> {
+    Err(Failure::Input(
+        "--tls-certificates: this program was built without TLS; expected no such option".into(),
+    ))
+}
+
+/// NBD at an address, by TLS if there are certificates.
+fn disks(
+    at: &nbd::Address,
+    device: &Device,
+    about: &str,
+    tls: Option<&Tls>,
+) -> Result<nbd::Server, nandle_serve::Error> {
+    match tls {
+        None => nbd::Server::start(at, device.clone(), about),
+        #[cfg(feature = "tls")]
+        Some(tls) => nbd::Server::start_secured(at, device.clone(), about, tls),
+        #[cfg(not(feature = "tls"))]
+        Some(tls) => match *tls {},
+    }
 }
 
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -309,7 +367,7 @@ fn listen_for_signals(device: Device, disk: Option<ublk::Handle>) -> Result<(), 
         for signal in signals.forever() {
             if signal == SIGUSR1 {
                 if let Some(report) = device.report() {
-                    eprintln!("{report}");
+                    remark(&format!("{report}"));
                 }
             } else if asked {
                 std::process::exit(130);

@@ -9,7 +9,7 @@ use nandle_serve::http;
 use serde_json::Value;
 
 use super::args;
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::terminal::{Failure, say, stop_on_interrupt, tell};
 
 /// The keys of /live.json that are for drawing.
 const DRAWN: [&str; 1] = ["series"];
@@ -20,7 +20,10 @@ fn ask(at: &http::Address) -> Result<Value, Failure> {
     let fail = |e: &dyn std::fmt::Display| {
         Failure::Input(format!("--at {at}: {e}; expected a drive under `nandle serve --http`"))
     };
-    let text = http::get(at, "/live.json").map_err(|e| fail(&e))?;
+    let text = http::get(at, "/live.json").map_err(|e| match e.kind() {
+        std::io::ErrorKind::TimedOut => Failure::Ran(format!("--at {at}: {e}")),
+        _ => fail(&e),
+    })?;
     let value: Value = serde_json::from_str(&text).map_err(|e| fail(&e))?;
     if value["schema_version"] != 1 || value["scheme"].as_str().is_none() {
         return Err(fail(&"not what a served drive says"));
@@ -59,7 +62,7 @@ pub fn top(args: &args::Top) -> Result<(), Failure> {
             }
             Ok(value) => {
                 failures = 0;
-                say(&line(&value, std::mem::take(&mut head)))?;
+                tell(&line(&value, std::mem::take(&mut head)))?;
             }
             // The first time it is the address; later it may come back.
             Err(e) if head && failures == 0 && left == args.count.unwrap_or(u64::MAX) => break Err(e),

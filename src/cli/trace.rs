@@ -9,7 +9,7 @@ use nandle_trace::synthetic::{self, Published};
 use nandle_trace::{Format, Info, InfoOptions, Request, Source};
 
 use super::args::{Input, Trace};
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, remark, say};
 
 /// `nandle trace ...`
 pub fn trace(command: Trace) -> Result<(), Failure> {
@@ -37,7 +37,7 @@ fn open(input: &Input) -> Result<Opened, Failure> {
 
 fn say_notes(notes: &[String]) {
     for note in notes {
-        eprintln!("note: {note}");
+        remark(&format!("note: {note}"));
     }
 }
 
@@ -104,16 +104,19 @@ fn convert(input: &Input, output: &Path, to: Option<Format>) -> Result<(), Failu
     let written = nandle_trace::convert(&mut opened, writer)?;
     say_notes(&opened.notes());
     if name != "-" {
-        eprintln!("{name}: {} requests as {format}", written.requests);
+        remark(&format!("{name}: {} requests as {format}", written.requests));
     }
     for (why, n) in &written.left_out {
-        eprintln!("note: left out {n}: {why}");
+        remark(&format!("note: left out {n}: {why}"));
     }
     if written.cut_times > 0 {
-        eprintln!("note: {} times were cut to the format's clock", written.cut_times);
+        remark(&format!("note: {} times were cut to the format's clock", written.cut_times));
     }
     if written.cut_attributes > 0 {
-        eprintln!("note: {} requests lost attributes that the format cannot hold", written.cut_attributes);
+        remark(&format!(
+            "note: {} requests lost attributes that the format cannot hold",
+            written.cut_attributes
+        ));
     }
     Ok(())
 }
@@ -152,6 +155,6 @@ fn fit(input: &Input, output: &Path) -> Result<(), Failure> {
         return say(&text);
     }
     std::fs::write(output, text).map_err(|e| Failure::Ran(format!("{}: {e}", output.display())))?;
-    eprintln!("{}: use it with --workload", output.display());
+    remark(&format!("{}: use it with --workload", output.display()));
     Ok(())
 }

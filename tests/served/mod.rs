@@ -34,7 +34,7 @@ pub const SMALL: &[&str] = &[
 const HANG: Duration = Duration::from_secs(60);
 
 /// The program; a soak may outlive the one that it began with.
-fn program() -> std::ffi::OsString {
+pub fn program() -> std::ffi::OsString {
     std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into())
 }
 
@@ -227,6 +227,17 @@ impl Client {
         self.stream.write_all(&bytes)?;
         self.expected.insert(self.next, if command == command::READ { length as usize } else { 0 });
         Ok(self.next)
+    }
+
+    /// How long it waits for an answer, and for room to send.
+    pub fn limit(&mut self, limit: Duration) {
+        self.stream.set_read_timeout(Some(limit)).expect("a timeout");
+        self.stream.set_write_timeout(Some(limit)).expect("a timeout");
+    }
+
+    /// The connection, for bytes that are no request.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
     }
 
     /// Requests without an answer so far.

@@ -49,7 +49,8 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Connects. `patience` bounds the wait for the connection and for each answer (a minute if none).
+    /// Connects. `patience` bounds the wait for the connection as a whole, and for each answer as a whole (a minute if
+    /// none).
     ///
     /// # Errors
     /// If nobody is there, or it is no NVMe/TCP subsystem.

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nandle_io::{Range, encode};
 
@@ -31,14 +31,16 @@ pub struct Options {
     pub keep_alive_ms: u32,
     /// No flow control of the submission queue.
     pub no_flow_control: bool,
-    /// How long to wait for a connection, and for each answer; a minute if none.
+    /// How long to wait for a connection as a whole, and for each answer as a whole; a minute if none.
     pub patience: Option<Duration>,
 }
 
 /// A connection that is a queue.
 pub struct Queue {
-    reader: BufReader<TcpStream>,
-    writer: TcpStream,
+    reader: BufReader<Timed>,
+    patience: Duration,
+    /// By when everything must be over, while several commands are one operation.
+    limit: Option<Instant>,
     digests: Digests,
     most_h2c: usize,
     next: u16,
@@ -47,6 +49,68 @@ pub struct Queue {
     came: Vec<(u16, Vec<u8>)>,
     /// The controller that Connect gave.
     pub controller: u16,
+}
+
+/// By when what is begun now must be over.
+fn by(options: &Options) -> Instant {
+    Instant::now() + options.patience.unwrap_or(PATIENCE)
+}
+
+fn left(by: Instant) -> io::Result<Duration> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "no whole answer in time");
+    by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()).ok_or_else(late)
+}
+
+/// A connection that is read and written until a certain time: a byte now and then buys nothing.
+struct Timed {
+    stream: TcpStream,
+    by: Instant,
+    /// How long the system lets a read or write wait.
+    armed: Option<Duration>,
+}
+
+impl Timed {
+    /// Before it waits. What the system allows is not set again for a little: that would be two system calls more
+    /// for each answer.
+    fn arm(&mut self) -> io::Result<()> {
+        let left = left(self.by)?;
+        if self.armed.is_none_or(|armed| armed > left + left / 8 || armed < left / 2) {
+            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_write_timeout(Some(left))?;
+            self.armed = Some(left);
+        }
+        Ok(())
+    }
+
+    fn judge(&self, result: io::Result<usize>) -> io::Result<usize> {
+        match result {
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                // Before its time it is tried again.
+                left(self.by).and(Err(io::ErrorKind::Interrupted.into()))
+            }
+            result => result,
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.arm()?;
+        let result = self.stream.read(buf);
+        self.judge(result)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.arm()?;
+        let result = self.stream.write(buf);
+        self.judge(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn bad(what: impl Into<String>) -> io::Error {
@@ -77,23 +141,28 @@ impl Queue {
     /// # Errors
     /// If nobody is there, or it is no NVMe/TCP controller.
     pub fn open(address: SocketAddr, options: &Options) -> io::Result<Self> {
-        let patience = options.patience.unwrap_or(PATIENCE);
+        let mut queue = Self::open_by(address, options, by(options))?;
+        queue.limit = None;
+        Ok(queue)
+    }
+
+    /// The same, as a part of what must be over by `limit`.
+    fn open_by(address: SocketAddr, options: &Options, limit: Instant) -> io::Result<Self> {
         let digests = options.digests;
-        let writer = TcpStream::connect_timeout(&address, patience)?;
-        writer.set_nodelay(true)?;
-        writer.set_read_timeout(Some(patience))?;
-        writer.set_write_timeout(Some(patience))?;
-        let mut reader = BufReader::new(writer.try_clone()?);
+        let stream = TcpStream::connect_timeout(&address, left(limit)?)?;
+        stream.set_nodelay(true)?;
+        let mut reader = BufReader::new(Timed { stream, by: limit, armed: None });
         let mut bytes = [0; 128];
         (bytes[0], bytes[2], bytes[4], bytes[11]) = (pdu::IC_REQ, 128, 128, digests.byte());
-        (&writer).write_all(&bytes)?;
+        reader.get_mut().write_all(&bytes)?;
         reader.read_exact(&mut bytes)?;
         if bytes[0] != pdu::IC_RESP || u32_at(&bytes, 4) != 128 {
             return Err(bad("not an NVMe/TCP controller"));
         }
         Ok(Self {
             reader,
-            writer,
+            patience: options.patience.unwrap_or(PATIENCE),
+            limit: Some(limit),
             digests: Digests::of(bytes[11]),
             most_h2c: (u32_at(&bytes, 12) as usize).min(MOST_H2C),
             next: 0,
@@ -144,7 +213,8 @@ impl Queue {
         if !capsule && !data.is_empty() {
             self.data.push((cid, data.to_vec()));
         }
-        self.writer.write_all(&out)?;
+        self.begin();
+        self.reader.get_mut().write_all(&out)?;
         Ok(cid)
     }
 
@@ -153,6 +223,7 @@ impl Queue {
     /// # Errors
     /// If the connection fails, or the controller says what it may not.
     pub fn receive(&mut self) -> io::Result<Done> {
+        self.begin();
         loop {
             let mut bytes = vec![0; HEAD];
             self.reader.read_exact(&mut bytes)?;
@@ -204,6 +275,11 @@ impl Queue {
         }
     }
 
+    /// The controller's time for the next answer begins.
+    fn begin(&mut self) {
+        self.reader.get_mut().by = self.limit.unwrap_or_else(|| Instant::now() + self.patience);
+    }
+
     fn done(&mut self, cid: u16, status: Status, result: u64) -> Done {
         self.data.retain(|(c, _)| *c != cid);
         let came = self.came.iter().position(|(c, _)| *c == cid);
@@ -225,7 +301,7 @@ impl Queue {
             let last = if at + part.len() == from + bytes { flag::LAST } else { 0 };
             build(&mut out, pdu::H2C_DATA, last, &body, part, self.digests, 4);
         }
-        self.writer.write_all(&out)
+        self.reader.get_mut().write_all(&out)
     }
 
     /// One command and its end.
@@ -244,7 +320,7 @@ impl Queue {
     /// The socket, for bytes that are no PDU.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
-        &self.writer
+        &self.reader.get_ref().stream
     }
 }
 
@@ -262,12 +338,14 @@ impl Host {
     /// # Errors
     /// If there is none, or it refuses.
     pub fn connect(address: SocketAddr, options: &Options) -> io::Result<Self> {
-        let nqn = discover(address, options)?;
-        let mut admin = Queue::open(address, options)?;
+        let limit = by(options);
+        let nqn = discover_by(address, options, limit)?;
+        let mut admin = Queue::open_by(address, options, limit)?;
         check(&admin.connect(&nqn, 0, 0xffff, options)?)?;
         enable(&mut admin)?;
-        let mut io = Queue::open(address, options)?;
+        let mut io = Queue::open_by(address, options, limit)?;
         check(&io.connect(&nqn, 1, admin.controller, options)?)?;
+        (admin.limit, io.limit) = (None, None);
         Ok(Self { admin, io })
     }
 
@@ -358,8 +436,12 @@ pub fn enable(admin: &mut Queue) -> io::Result<()> {
 /// # Errors
 /// If there is none.
 pub fn discover(address: SocketAddr, options: &Options) -> io::Result<String> {
+    discover_by(address, options, by(options))
+}
+
+fn discover_by(address: SocketAddr, options: &Options, limit: Instant) -> io::Result<String> {
     let plain = Options { patience: options.patience, ..Options::default() };
-    let mut queue = Queue::open(address, &plain)?;
+    let mut queue = Queue::open_by(address, &plain, limit)?;
     check(&queue.connect(DISCOVERY_NQN, 0, 0xffff, &plain)?)?;
     enable(&mut queue)?;
     let log = queue.command(entry(op::GET_LOG_PAGE, 0, [511 << 16 | 0x70, 0, 0, 0, 0, 0]), &[], 2048)?;

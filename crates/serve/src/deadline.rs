@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, send};
 use crate::listen::Stream;
 
 /// How long a client may take until it has said what it wants of the server.
-const HANDSHAKE: Duration = Duration::from_secs(20);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(20);
 /// How long a message may take from its first byte to its last, beside its size.
 const MESSAGE: Duration = Duration::from_secs(20);
 /// How long a client may leave an answer unread, beside its size.
@@ -27,7 +27,7 @@ pub(crate) fn of_answer(bytes: usize) -> Instant {
 }
 
 /// Waits until the socket is ready.
-fn ready(fd: BorrowedFd<'_>, events: PollFlags, by: Instant) -> io::Result<()> {
+pub(crate) fn ready(fd: BorrowedFd<'_>, events: PollFlags, by: Instant) -> io::Result<()> {
     loop {
         let left = by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
         let left = Timespec::try_from(left.ok_or(io::ErrorKind::TimedOut)?).ok();

@@ -26,6 +26,8 @@ pub mod nvme_tcp;
 mod outbox;
 pub mod plan;
 mod report;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]
 pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]

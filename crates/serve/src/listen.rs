@@ -1,6 +1,6 @@
 //! Where clients come in: addresses, the thread that accepts, and a thread for each client.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -75,6 +75,12 @@ impl Place {
             Self::Unix { path, .. } => Self::Unix { path, mode },
             tcp @ Self::Tcp(_) => tcp,
         }
+    }
+
+    /// Whether others than this machine may reach it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        matches!(self, Self::Tcp(at) if !at.ip().is_loopback())
     }
 
     /// Connects to it.
@@ -401,7 +407,11 @@ impl Shortage {
     /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once.
     pub fn wait(&mut self, why: &dyn std::fmt::Display) {
         if !std::mem::replace(&mut self.told, true) {
-            eprintln!("nandle: {}: cannot take another client: {why}; further ones wait", self.option);
+            let option = self.option;
+            let _ = writeln!(
+                io::stderr(),
+                "nandle: {option}: cannot take another client: {why}; further ones wait"
+            );
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -5,6 +5,10 @@
 
 use std::fmt;
 use std::io;
+#[cfg(feature = "tls")]
+use std::net::Shutdown;
+#[cfg(feature = "tls")]
+use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -55,6 +59,8 @@ impl fmt::Display for Address {
 struct Shared {
     device: Device,
     description: String,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Tls>,
 }
 
 /// A port or socket at which clients are served, until dropped.
@@ -68,7 +74,33 @@ impl Server {
     /// # Errors
     /// If the address cannot be had.
     pub fn start(address: &Address, device: Device, description: &str) -> Result<Self, Error> {
-        let shared = Shared { device, description: description.to_owned() };
+        Self::listen(
+            address,
+            Shared {
+                device,
+                description: description.to_owned(),
+                #[cfg(feature = "tls")]
+                tls: None,
+            },
+        )
+    }
+
+    /// The same for clients that speak TLS, and no others.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    #[cfg(feature = "tls")]
+    pub fn start_secured(
+        address: &Address,
+        device: Device,
+        description: &str,
+        tls: &crate::tls::Tls,
+    ) -> Result<Self, Error> {
+        let tls = Some(tls.clone());
+        Self::listen(address, Shared { device, description: description.to_owned(), tls })
+    }
+
+    fn listen(address: &Address, shared: Shared) -> Result<Self, Error> {
         let manner = Manner { option: "--nbd", thread: "nbd", most: MOST_CLIENTS };
         let serve = move |stream: &Arc<Stream>, slot, clients: &Clients<()>| {
             let _ = converse(stream, &shared, &|| clients.settled(slot));
@@ -85,13 +117,40 @@ impl Server {
 
 /// A client, from greeting to farewell.
 fn converse(stream: &Arc<Stream>, shared: &Shared, settled: &dyn Fn()) -> io::Result<()> {
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &shared.tls {
+        let flags = super::secure::starttls(stream)?;
+        let secured = tls.accept(stream)?;
+        let (ours, inside) = UnixStream::pair()?;
+        let session = Session::secured(shared.device.shape(), &shared.description, &flags);
+        return std::thread::scope(|scope| {
+            let carrier = std::thread::Builder::new().name("nbd tls".into());
+            carrier.spawn_scoped(scope, || secured.carry(stream, &inside))?;
+            let ours = Arc::new(Stream::Unix(ours));
+            let result = serve(&ours, session, None, shared, settled);
+            ours.shut(Shutdown::Both);
+            result
+        });
+    }
+    let (session, greeting) = Session::new(shared.device.shape(), &shared.description);
+    serve(stream, session, Some(greeting), shared, settled)
+}
+
+fn serve(
+    stream: &Arc<Stream>,
+    mut session: Session,
+    greeting: Option<Vec<u8>>,
+    shared: &Shared,
+    settled: &dyn Fn(),
+) -> io::Result<()> {
     let device = shared.device.another();
-    let (mut session, greeting) = Session::new(device.shape(), &shared.description);
     let outbox = Outbox::new(stream, device.account());
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;
-        Pending::new(&outbox, 0).answer([greeting]);
+        if let Some(greeting) = greeting {
+            Pending::new(&outbox, 0).answer([greeting]);
+        }
         let result = listen(stream, &mut session, &device, &outbox, settled);
         outbox.end();
         result

@@ -5,6 +5,8 @@
 //! (the sector) cost a read-modify-write.
 
 pub mod listen;
+#[cfg(feature = "tls")]
+mod secure;
 pub mod session;
 pub mod wire;
 

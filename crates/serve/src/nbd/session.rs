@@ -195,6 +195,14 @@ impl Session {
         (session, wire::greeting())
     }
 
+    /// The same of a client that was greeted, and has sent its flags, before TLS.
+    #[must_use]
+    pub fn secured(shape: Shape, description: &str, flags: &[u8]) -> Self {
+        let (mut session, _) = Self::new(shape, description);
+        session.client_flags(flags);
+        session
+    }
+
     /// How many bytes the session wants next; 0 = the conversation is over.
     #[must_use]
     pub fn want(&self) -> usize {

@@ -52,6 +52,8 @@ pub mod option {
     pub const ABORT: u32 = 2;
     /// Which exports are there?
     pub const LIST: u32 = 3;
+    /// From now on by TLS.
+    pub const STARTTLS: u32 = 5;
     /// What is this export?
     pub const INFO: u32 = 6;
     /// Choose an export and begin.
@@ -78,6 +80,8 @@ pub mod reply {
     pub const ERR_UNSUP: u32 = 1 << 31 | 1;
     /// The option's data make no sense.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
+    /// Only by TLS.
+    pub const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     /// No such export.
     pub const ERR_UNKNOWN: u32 = 1 << 31 | 6;
     /// The option is too large.

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -24,6 +24,7 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use super::blk::{self, Asked};
 use crate::budget::{Account, Room};
+use crate::deadline::HANDSHAKE;
 use crate::listen::Shortage;
 use crate::lock::lock;
 use crate::{Device, Error, Fault};
@@ -58,6 +59,8 @@ struct Disk {
     memory: Mutex<Option<Memory>>,
     account: Arc<Account>,
     answers: Mutex<Sender<Answer>>,
+    /// The front end has asked for the configuration, or given memory.
+    negotiated: AtomicBool,
     /// The channel back to the front end: some front ends take its end for the disk's.
     back: Mutex<Option<Backend>>,
 }
@@ -180,6 +183,7 @@ impl VhostUserBackend for Disk {
     fn set_event_idx(&self, _: bool) {}
 
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
+        self.negotiated.store(true, Ordering::SeqCst);
         let config = blk::config(&self.device.shape());
         let mut out: Vec<u8> = config.iter().copied().skip(offset as usize).take(size as usize).collect();
         out.resize(size.min(256) as usize, 0);
@@ -187,6 +191,7 @@ impl VhostUserBackend for Disk {
     }
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
+        self.negotiated.store(true, Ordering::SeqCst);
         *lock(&self.memory) = Some(memory);
         Ok(())
     }
@@ -269,13 +274,30 @@ struct Shared {
 /// If the system has nothing to serve it with.
 fn serve(disk: &Arc<Disk>, listener: &mut Listener, shared: &Shared) -> io::Result<()> {
     let mut front = Daemon::new(disk)?;
+    disk.negotiated.store(false, Ordering::SeqCst);
     front.daemon.start(listener).map_err(|e| io::Error::other(e.to_string()))?;
     *lock(&shared.connected) = front.daemon.shutdown_handle();
     if shared.closing.load(Ordering::SeqCst) {
         front.daemon.request_shutdown();
     }
-    // How a front end leaves is its own affair.
-    let _ = front.daemon.wait();
+    let handle = front.daemon.shutdown_handle();
+    let gone = (Mutex::new(false), Condvar::new());
+    std::thread::scope(|scope| {
+        // There is one front end at a time: one that says nothing must not keep others away.
+        let watch = || {
+            let over = gone.1.wait_timeout_while(lock(&gone.0), HANDSHAKE, |gone| !*gone);
+            let left = *over.unwrap_or_else(PoisonError::into_inner).0;
+            if let (Some(handle), false) = (&handle, left || disk.negotiated.load(Ordering::SeqCst)) {
+                handle.shutdown();
+            }
+        };
+        let watching = std::thread::Builder::new().name("vhost handshake".into()).spawn_scoped(scope, watch);
+        // How a front end leaves is its own affair.
+        let _ = front.daemon.wait();
+        *lock(&gone.0) = true;
+        gone.1.notify_all();
+        drop(watching);
+    });
     *lock(&shared.connected) = None;
     *lock(&disk.back) = None;
     *lock(&disk.memory) = None;
@@ -313,6 +335,7 @@ impl Server {
             name: name.to_owned(),
             memory: Mutex::default(),
             answers: Mutex::new(to_answer),
+            negotiated: AtomicBool::new(false),
             back: Mutex::default(),
         });
         let shared = Arc::new(Shared { closing: AtomicBool::new(false), connected: Mutex::default() });
