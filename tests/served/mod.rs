@@ -3,6 +3,10 @@
 
 #[cfg(target_os = "linux")]
 pub mod bench;
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+pub mod guest;
+#[cfg(target_os = "linux")]
+pub mod hostile;
 pub mod writer;
 
 use std::collections::HashMap;

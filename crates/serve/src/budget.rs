@@ -187,6 +187,11 @@ impl Account {
         Room { account: self.clone(), bytes }
     }
 
+    /// Whether others wait for what this client has borrowed.
+    pub fn is_wanted(&self) -> bool {
+        !lock(&self.budget.pool).first.is_empty() && lock(&self.now).borrowed > 0
+    }
+
     /// So many requests with so many bytes in all are over.
     pub fn leave(&self, requests: u32, bytes: u64) {
         let mut now = lock(&self.now);

@@ -18,12 +18,30 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(20);
 const MESSAGE: Duration = Duration::from_secs(20);
 /// How long a client may leave an answer unread, beside its size.
 const ANSWER: Duration = Duration::from_secs(60);
+/// The same while other clients wait for the memory.
+const HURRIED: Duration = Duration::from_secs(5);
+/// How often it is asked whether they do.
+const LOOK: Duration = Duration::from_secs(1);
 /// Bytes a second of the slowest link.
 const SLOWEST: usize = 1 << 20;
 
-/// By when an answer of so many bytes must be taken.
-pub(crate) fn of_answer(bytes: usize) -> Instant {
-    Instant::now() + ANSWER + Duration::from_secs((bytes / SLOWEST) as u64)
+/// Sends an answer, which has less time while others wait for the room that it takes.
+///
+/// # Errors
+/// If it is not taken in time, or the client is gone.
+pub(crate) fn answer(stream: &Stream, bytes: &[u8], wanted: impl Fn() -> bool) -> io::Result<()> {
+    let began = Instant::now();
+    let size = bytes.len() / SLOWEST;
+    let limit = ANSWER + Duration::from_secs(size as u64);
+    let hurried = HURRIED + Duration::from_secs(size as u64 / 4);
+    let mut left = bytes;
+    while let Err(e) = send_some(stream, &mut left, (Instant::now() + LOOK).min(began + limit)) {
+        let late = began.elapsed() >= limit || began.elapsed() >= hurried && wanted();
+        if e.kind() != io::ErrorKind::TimedOut || late {
+            return Err(e);
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the socket is ready.
@@ -44,11 +62,15 @@ pub(crate) fn ready(fd: BorrowedFd<'_>, events: PollFlags, by: Instant) -> io::R
 /// # Errors
 /// If they are not taken in time, or the client is gone.
 pub(crate) fn send_all(stream: &Stream, mut bytes: &[u8], by: Instant) -> io::Result<()> {
+    send_some(stream, &mut bytes, by)
+}
+
+/// Sends `bytes`, of which those are left that were not taken in time.
+fn send_some(stream: &Stream, bytes: &mut &[u8], by: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         match send(stream.fd(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {}
+            Ok(n) => *bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(e) => return Err(e.into()),
         }
         if !bytes.is_empty() {

@@ -46,14 +46,18 @@ pub(crate) fn flush_others(own: &Arc<Outbox>) {
     others.iter().for_each(|outbox| outbox.send());
 }
 
-#[derive(Default)]
-struct State {
-    pieces: VecDeque<Vec<u8>>,
-    /// Bytes of the first piece that are gone.
-    sent: usize,
-    /// Requests whose answers are in the pieces, and the room that they take.
+/// Bytes on their way, and the requests that are over when they are sent, with the room that these take.
+struct Piece {
+    bytes: Vec<u8>,
     answers: u32,
     room: u64,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that are gone.
+    sent: usize,
     /// The client's writer has it.
     blocked: bool,
     /// Nothing can be sent any more.
@@ -115,18 +119,20 @@ impl Outbox {
     /// `answers` requests, which took `room`, are over with it.
     fn put<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N], answers: u32, room: u64) {
         let mut state = lock(&self.state);
-        if state.broken {
+        let last = pieces.iter().rposition(|piece| !piece.is_empty());
+        let Some(last) = last.filter(|_| !state.broken) else {
             drop(state);
-            self.account.leave(answers, room);
-            return;
-        }
-        state.answers += answers;
-        state.room += room;
-        for piece in pieces {
+            return self.leave(answers, room);
+        };
+        for (n, bytes) in pieces.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
+            let (answers, room) = if n == last { (answers, room) } else { (0, 0) };
             match state.pieces.back_mut() {
-                _ if piece.is_empty() => {}
-                Some(last) if last.len() + piece.len() <= SMALL => last.extend(piece),
-                _ => state.pieces.push_back(piece),
+                Some(before) if before.bytes.len() + bytes.len() <= SMALL => {
+                    before.bytes.extend(bytes);
+                    before.answers += answers;
+                    before.room += room;
+                }
+                _ => state.pieces.push_back(Piece { bytes, answers, room }),
             }
         }
         if state.blocked {
@@ -136,13 +142,19 @@ impl Outbox {
         }
     }
 
-    fn emptied(&self, state: &mut State) {
-        state.pieces.clear();
-        state.sent = 0;
-        let (answers, room) = (std::mem::take(&mut state.answers), std::mem::take(&mut state.room));
+    fn leave(&self, answers: u32, room: u64) {
         if answers > 0 {
             self.account.leave(answers, room);
         }
+    }
+
+    /// Nothing can be sent any more.
+    fn breaks(&self, state: &mut State) {
+        state.broken = true;
+        state.sent = 0;
+        self.stream.shut(Shutdown::Both);
+        let gone = state.pieces.drain(..).fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
+        self.leave(gone.0, gone.1);
     }
 
     /// Sends as much as the socket takes at once.
@@ -155,22 +167,27 @@ impl Outbox {
                 .iter()
                 .take(MOST_PIECES)
                 .enumerate()
-                .map(|(n, piece)| IoSlice::new(if n == 0 { &piece[state.sent..] } else { &piece[..] }))
+                .map(|(n, piece)| {
+                    IoSlice::new(if n == 0 { &piece.bytes[state.sent..] } else { &piece.bytes })
+                })
                 .collect();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let fd: BorrowedFd<'_> = self.stream.fd();
             match sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(mut n) => {
+                    let (mut answers, mut room) = (0, 0);
                     while let Some(first) = state.pieces.front() {
-                        let left = first.len() - state.sent;
+                        let left = first.bytes.len() - state.sent;
                         if n < left {
                             state.sent += n;
                             break;
                         }
                         n -= left;
+                        (answers, room) = (answers + first.answers, room + first.room);
                         state.sent = 0;
                         state.pieces.pop_front();
                     }
+                    self.leave(answers, room);
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
@@ -178,15 +195,8 @@ impl Outbox {
                     self.wake.notify_one();
                     return;
                 }
-                Err(_) => {
-                    state.broken = true;
-                    self.stream.shut(Shutdown::Both);
-                    self.emptied(&mut state);
-                }
+                Err(_) => self.breaks(&mut state),
             }
-        }
-        if state.pieces.is_empty() {
-            self.emptied(&mut state);
         }
     }
 
@@ -200,19 +210,17 @@ impl Outbox {
             if !state.blocked {
                 return;
             }
-            while let Some(piece) = state.pieces.pop_front() {
+            while let Some(Piece { bytes, answers, room }) = state.pieces.pop_front() {
                 let from = std::mem::take(&mut state.sent);
                 drop(state);
-                let by = deadline::of_answer(piece.len());
-                let result = deadline::send_all(&self.stream, &piece[from..], by);
+                let result = deadline::answer(&self.stream, &bytes[from..], || self.account.is_wanted());
+                drop(bytes);
+                self.leave(answers, room);
                 state = lock(&self.state);
                 if result.is_err() {
-                    state.broken = true;
-                    self.stream.shut(Shutdown::Both);
-                    state.pieces.clear();
+                    self.breaks(&mut state);
                 }
             }
-            self.emptied(&mut state);
             state.blocked = false;
         }
     }
