@@ -52,15 +52,12 @@ fn a_client_that_leaves_leaves_no_descriptor() {
         drop(std::net::TcpStream::connect(nvme).expect("a connection"));
     };
     round();
-    // The last one is served when the first ones are over.
-    let vhost = || drop(UnixStream::connect(dir.path().join("vhost")).expect("a connection"));
-    until("the first clients are gone", SOON, || server.open_files() < 40);
-    let before = server.open_files();
+    // One of each comes and goes at any time: far fewer than have been.
+    let before = server.open_files() + 20;
     for _ in 0..100 {
         round();
     }
-    vhost();
-    until("all clients are gone", SOON, || server.open_files() <= before + 2);
+    until("all clients are gone", SOON, || server.open_files() <= before);
     server.stop();
 }
 

@@ -1,7 +1,8 @@
 //! Goal: a client's requests take no longer, on any transport, because another client is slow, dead or hostile: at most
 //! twice what they take when it is alone.
 //! Method: the real server in real time; a good client reads 4 KiB at a time, by turns alone and beside bad ones, so
-//! that whatever else the machine does is in both; medians are compared. As a test it allows for the scheduling of a
+//! that whatever else the machine does is in both; medians are compared,
+//! and what one in fifty takes at least. As a test it allows for the scheduling of a
 //! machine that has other work. `NANDLE_PRECISE=1 cargo test --release --test serve_neighbours -- --nocapture`, on a machine
 //! that has none, is the measurement: longer, with no allowance, and it prints what it finds.
 #![cfg(all(feature = "vhost-user", target_os = "linux"))]
@@ -30,8 +31,9 @@ use served::{Client, Served};
 
 /// Bytes that the good client reads in.
 const AREA: u64 = 8 << 20;
-/// What a wake-up may cost on a machine with other work.
+/// What a wake-up may cost on a machine with other work: mostly, and now and then.
 const NOISE: Duration = Duration::from_millis(4);
+const RARE_NOISE: Duration = Duration::from_millis(60);
 
 fn is_precise() -> bool {
     std::env::var_os("NANDLE_PRECISE").is_some()
@@ -186,15 +188,19 @@ fn compare(transport: &str, place: &Place, mut ask: impl FnMut(u64)) {
             std::thread::sleep(Duration::from_millis(100));
         }
         let (alone, with) = (median(&mut quiet), median(&mut beside));
-        let tail = |times: &[Duration]| times[times.len() * 99 / 100];
+        let tail = |times: &[Duration]| times[times.len() * 98 / 100];
+        let (rare, rare_beside) = (tail(&quiet), tail(&beside));
         eprintln!(
-            "{transport:<10} {name:<8} median {alone:?} alone, {with:?} beside ({:.2}); 99%: {:?}, {:?}",
+            "{transport:<10} {name:<8} median {alone:?} alone, {with:?} beside ({:.2}); 98%: {rare:?}, {rare_beside:?}",
             with.as_secs_f64() / alone.as_secs_f64(),
-            tail(&quiet),
-            tail(&beside)
         );
-        let noise = if is_precise() { Duration::ZERO } else { NOISE };
-        assert!(with <= 2 * alone + noise, "{transport}, {name} neighbours: {with:?} instead of {alone:?}");
+        let (noise, rare_noise) = if is_precise() { (Duration::ZERO, NOISE) } else { (NOISE, RARE_NOISE) };
+        let what = format!("{transport}, {name} neighbours");
+        assert!(with <= 2 * alone + noise, "{what}: {with:?} instead of {alone:?}");
+        assert!(
+            rare_beside <= 2 * rare + rare_noise,
+            "{what}: now and then {rare_beside:?} instead of {rare:?}"
+        );
     }
 }
 

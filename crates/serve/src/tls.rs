@@ -199,7 +199,9 @@ impl Secured {
             if sides[0].contains(PollFlags::IN) && !outer.is_empty() {
                 match connection.read_tls(&mut Outside(stream)) {
                     Ok(0) => ended = true,
-                    Ok(_) => drop(connection.process_new_packets().map_err(io::Error::other)?),
+                    Ok(_) => {
+                        connection.process_new_packets().map_err(io::Error::other)?;
+                    }
                     Err(e) if not_now(&e) => {}
                     Err(e) => return Err(e),
                 }
