@@ -6,10 +6,10 @@
 mod served;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nandle_random::Stream;
-use nandle_serve::vhost_user::blk::{QUEUES, feature, kind, status};
+use nandle_serve::vhost_user::blk::{QUEUES, kind, status};
 use served::guest::{BUFFERS, Guest, INDIRECT, MEMORY, NEXT, WRITE, rings};
 use served::{SMALL, Served};
 use vm_memory::{Bytes, GuestAddress};

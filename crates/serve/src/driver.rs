@@ -20,7 +20,7 @@ use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Silicon, Time};
 use nandle_trace::{Format, Request as Traced, Writer};
 
-use crate::device::{Carrier, Job, Message, Reply, Seat};
+use crate::device::{Carrier, Seat};
 use crate::image::Image;
 use crate::inbox::{Inbox, Request};
 use crate::live::shadow::{self, Shadow};
@@ -28,6 +28,7 @@ use crate::live::snapshot::{Snapshot, Window};
 use crate::lock::lock;
 use crate::outbox;
 use crate::plan::{self, Step, Then};
+use crate::request::{Job, Message, Reply};
 use crate::{Clock, Device, Error, Fault, Lateness, Report, Shape};
 
 /// Requests that wait for others that change the same sectors; further ones wait with their clients.
@@ -36,6 +37,9 @@ const BACKLOG: usize = 64;
 const PATIENCE: u64 = 1 << 28;
 /// With timing off, completions whose answers leave together.
 const TOGETHER: u32 = 8;
+/// How long the drive is looked at at a time, in nanoseconds, and since when it is not busy without a request.
+const SLICE: Time = 50_000;
+const BUSY: Time = 5_000_000;
 /// Zeros that are programmed go to the drive in writes of this size.
 const ZEROS: u64 = 1 << 20;
 
@@ -168,6 +172,9 @@ pub struct Driver {
     /// Merges under way: while there are none, nothing is compared.
     merges: u32,
     done: Vec<Completion>,
+    /// When the last request came, and when the drive may be looked at again.
+    last_job: Time,
+    next_look: Time,
 }
 
 impl Driver {
@@ -281,6 +288,8 @@ impl Driver {
             held: Vec::new(),
             merges: 0,
             done: Vec::new(),
+            last_job: 0,
+            next_look: 0,
         };
         Ok((driver, device))
     }
@@ -412,6 +421,7 @@ impl Driver {
             return Err(error);
         }
         self.take_round()?;
+        self.look();
         if self.is_cut() {
             return Ok(Turn::Over(true));
         }
@@ -432,16 +442,19 @@ impl Driver {
 
     /// Whether to sleep, and until when.
     fn rest(&mut self) -> Turn {
-        let more = !self.inbox.is_empty() && (self.takes_more() || self.inbox.asks());
-        if more || self.is_over() {
+        if self.others_wait() && (self.takes_more() || self.inbox.asks()) || self.is_over() {
             return Turn::Again;
         }
-        let until = match (self.timing, self.ssd.next_event()) {
+        let event = match (self.timing, self.ssd.next_event()) {
             (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
-            (Timing::Off, _) | (Timing::Real, None) => None,
-            (Timing::Real, Some(at)) if at <= self.clock.now() => return Turn::Again,
-            (Timing::Real, Some(at)) => Some(at),
+            (Timing::Off, _) => None,
+            (Timing::Real, at) => at,
         };
+        let look = (!self.inbox.is_empty() && self.inbox.looks()).then_some(self.next_look);
+        let until = event.into_iter().chain(look).min();
+        if until.is_some_and(|at| at <= self.clock.now()) {
+            return Turn::Again;
+        }
         self.asleep_until = Some(until.unwrap_or(Time::MAX));
         Turn::Sleep(until)
     }
@@ -456,7 +469,7 @@ impl Driver {
         // Whoever waits goes first.
         let mut result = self.take_round();
         if result.is_ok() {
-            if !self.inbox.is_empty() || !self.takes_more() {
+            if self.others_wait() || !self.takes_more() {
                 return Err(job);
             }
             result = self.carry_out(job);
@@ -466,7 +479,7 @@ impl Driver {
         if let Err(error) = result {
             self.failed.get_or_insert(error);
         }
-        if self.failed.is_some() || self.is_cut() || self.is_over() || !self.inbox.is_empty() {
+        if self.failed.is_some() || self.is_cut() || self.is_over() || self.others_wait() {
             return Ok(true);
         }
         let next = match self.timing {
@@ -509,7 +522,12 @@ impl Driver {
         self.ready.is_empty() && self.held.len() < BACKLOG && self.ssd.accepts()
     }
 
-    /// A round: what is asked of the driver, a turn of each client, a slice of what somebody wants to see.
+    /// Whether something waits that is no look.
+    fn others_wait(&self) -> bool {
+        !self.inbox.is_empty() && (self.inbox.asks() || self.inbox.clients() > 0)
+    }
+
+    /// A round: what is asked of the driver, and a turn of each client.
     fn take_round(&mut self) -> Result<(), Error> {
         if self.inbox.is_empty() {
             return Ok(());
@@ -526,11 +544,25 @@ impl Driver {
             turns -= usize::from(over);
             self.request(request)?;
         }
-        if let Some((client, mut look)) = self.inbox.next_look() {
-            let over = look(&self.ssd);
-            self.inbox.looked(client, (!over).then_some(look));
-        }
         Ok(())
+    }
+
+    /// A slice of what somebody wants to see. While requests come, the drive is looked at half of the time at most.
+    fn look(&mut self) {
+        let began = self.clock.now();
+        if self.inbox.is_empty() || began < self.next_look {
+            return;
+        }
+        let Some((client, mut look)) = self.inbox.next_look() else { return };
+        let mut over = look(&self.ssd);
+        let mut now = self.clock.now();
+        while !over && now - began < SLICE {
+            over = look(&self.ssd);
+            now = self.clock.now();
+        }
+        self.inbox.looked(client, (!over).then_some(look));
+        let busy = now.saturating_sub(self.last_job) < BUSY;
+        self.next_look = if busy { now + (now - began) } else { now };
     }
 
     fn answer(&mut self, message: Message) {
@@ -576,6 +608,7 @@ impl Driver {
         if self.timing == Timing::Real && job.arrival > self.ssd.now() {
             self.advance(job.arrival)?;
         }
+        self.last_job = job.arrival;
         let number = self.next_task;
         self.next_task += 1;
         let task = Task {

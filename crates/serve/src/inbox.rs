@@ -12,8 +12,8 @@ use nandle_io::Op;
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
 
-use crate::device::{Job, Message, Reply};
 use crate::lock::lock;
+use crate::request::{Job, Message, Reply};
 
 /// Requests of one client in the queue before it is made to wait; as many looks.
 const QUEUE: usize = 1024;
@@ -203,10 +203,14 @@ impl Inbox {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody waits for a look or for an answer of the driver's own.
+    /// Whether somebody waits for an answer of the driver's own.
     pub fn asks(&self) -> bool {
-        let state = lock(&self.state);
-        !state.looks.is_empty() || !state.messages.is_empty()
+        !lock(&self.state).messages.is_empty()
+    }
+
+    /// Whether somebody waits for a look.
+    pub fn looks(&self) -> bool {
+        !lock(&self.state).looks.is_empty()
     }
 
     /// How many clients have requests here: the turns of a round.
@@ -395,10 +399,10 @@ mod tests {
             inbox.looked(client, (!over).then_some(look));
         }
         assert_eq!(seen, [1, 2, 1, 2]);
-        assert!(inbox.asks() && inbox.len() == 2);
+        assert!(inbox.looks() && inbox.len() == 2);
         assert!(lines[0].send(job(Io::flush())).is_ok());
         lines[0].close();
-        assert!(!inbox.asks() && inbox.len() == 1 && !inbox.is_over());
+        assert!(!inbox.looks() && inbox.len() == 1 && !inbox.is_over());
         assert!(lines[1].look(Box::new(|_| true)).is_err() && lines[1].send(job(Io::flush())).is_err());
         assert_eq!(inbox.end().len(), 1);
         assert!(inbox.is_over());

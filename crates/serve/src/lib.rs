@@ -26,6 +26,7 @@ pub mod nvme_tcp;
 mod outbox;
 pub mod plan;
 mod report;
+mod request;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]
@@ -33,7 +34,8 @@ pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
 
-pub use device::{Clock, Device, Fault, Io, Outcome, Shape};
+pub use device::{Clock, Device, Shape};
 pub use driver::{Driver, Ended, Options, Timing};
 pub use error::Error;
 pub use report::{Lateness, Report};
+pub use request::{Fault, Io, Outcome};

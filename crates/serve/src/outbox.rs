@@ -98,6 +98,11 @@ impl Pending {
         Self { outbox: outbox.clone(), room }
     }
 
+    /// Whether nobody will hear its answer.
+    pub fn is_futile(&self) -> bool {
+        lock(&self.outbox.state).broken
+    }
+
     /// Its answer. It is sent by the next [`flush`] of this thread.
     pub fn answer<const N: usize>(self, pieces: [Vec<u8>; N]) {
         let Self { outbox, room } = self;

@@ -115,7 +115,7 @@ pub fn steps(io: Io, shape: &Shape) -> Result<VecDeque<Step>, Status> {
     Ok(plan.steps)
 }
 
-/// Logical pages that a survey looks at in all, and in one slice.
+/// Logical pages that a survey looks at in all, and at a time.
 const MOST_PAGES: u64 = 16 << 10;
 const SLICE: u64 = 64;
 

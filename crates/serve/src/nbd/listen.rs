@@ -196,7 +196,7 @@ fn listen(
                     let mut pending = Some(Pending::new(outbox, Ticket::most_bytes(most)));
                     let mut survey = plan::Survey::new(&shape, offset, bytes, most);
                     device.survey(move |ssd| {
-                        let over = survey.go_on(ssd);
+                        let over = pending.as_ref().is_none_or(Pending::is_futile) || survey.go_on(ssd);
                         if over && let Some(pending) = pending.take() {
                             pending.answer([ticket.extents(survey.extents())]);
                         }
