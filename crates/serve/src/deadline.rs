@@ -1,7 +1,7 @@
 //! How long clients may take: for the handshake as a whole, for each message and each answer as a whole.
 //!
 //! Waiting for a message to begin has no limit, unless a protocol sets one: a disk may be idle for days. But what has
-//! begun has a time by which it must be over, and a byte now and then buys nothing.
+//! been started has a time by which it must be over, and a byte now and then buys nothing.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::BorrowedFd;
@@ -145,7 +145,7 @@ impl<'a> Hearing<'a> {
     }
 
     /// The next `wanted` bytes, in place of what `bytes` held. They begin a message, or `go_on` with one that the
-    /// client has begun.
+    /// client has started.
     ///
     /// # Errors
     /// If they do not come, or not in time.

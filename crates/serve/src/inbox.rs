@@ -18,7 +18,7 @@ use crate::request::{Job, Message, Reply};
 /// Requests of one client in the queue before it is made to wait; as many looks.
 const QUEUE: usize = 1024;
 /// Bytes of requests in a client's turn.
-const TURN: u64 = 256 << 10;
+const TURN: u64 = 16 << 10;
 /// Bytes that a request counts for at least: it costs time even if it moves nothing.
 const LEAST: u64 = 4096;
 
@@ -358,7 +358,7 @@ mod tests {
         let taken = std::iter::from_fn(|| inbox.next_request(0)).map(|(request, _)| offset(&request));
         let taken: Vec<u64> = taken.collect();
         assert_eq!(taken.len(), 600);
-        // 64 small ones are worth a turn, four turns a large one.
+        // Four small ones are worth a turn, 64 turns a large one.
         let before =
             taken.iter().take_while(|&&at| at != (1 << 40 | 299)).filter(|&&at| at < 1 << 40).count();
         assert!((1..=3).contains(&before), "{before} large ones before the last small one");

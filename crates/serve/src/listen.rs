@@ -184,11 +184,22 @@ impl Listener {
         match self {
             Self::Tcp(l) => l.accept().map(|(s, _)| {
                 let _ = s.set_nodelay(true);
+                notice_death(&s);
                 Stream::Tcp(s)
             }),
             Self::Unix(l) => l.accept().map(|(s, _)| Stream::Unix(s)),
         }
     }
+}
+
+/// Has the system find out when a client's machine is gone: it would keep its slot for ever. Where that cannot be set, it
+/// does.
+fn notice_death(stream: &TcpStream) {
+    use rustix::net::sockopt;
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+    let _ = sockopt::set_socket_keepalive(stream, true);
 }
 
 /// A socket at `path` that has these permissions from the moment at which it is there.

@@ -1,7 +1,7 @@
 //! Sockets: two threads for each client, one that reads and one for what its socket does not take at once.
 //!
 //! The reader waits while too much of its client's is under way, or of all clients together (`budget`), and takes
-//! no longer for what a client has begun than `deadline` allows.
+//! no longer for what a client has started than `deadline` allows.
 
 use std::fmt;
 use std::io;

@@ -229,7 +229,7 @@ impl Session {
         matches!(self.phase, Phase::Payload { .. })
     }
 
-    /// Whether what it wants goes on with a message that has begun.
+    /// Whether what it wants goes on with a message that the client has started.
     #[must_use]
     pub fn is_amid(&self) -> bool {
         !matches!(self.phase, Phase::ClientFlags | Phase::Option | Phase::Request)
