@@ -26,7 +26,7 @@ use nandle_serve::nbd::wire::{Request, command, request_bytes};
 use nandle_serve::vhost_user::blk::{kind, status};
 use served::bench::Bench;
 use served::guest::Guest;
-use served::hostile::status_flood;
+use served::hostile::{status_flood, status_request};
 use served::{Client, Served};
 
 /// Bytes that the good client reads in.
@@ -72,12 +72,13 @@ const ARGS: &[&str] = &["--nvme-tcp", ":0", "--vhost-user", "vhost", "--http", "
 struct Bad {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    streams: Vec<UnixStream>,
     held: Vec<Box<dyn std::any::Any>>,
 }
 
 impl Bad {
     fn new() -> Self {
-        Self { stop: Arc::default(), threads: vec![], held: vec![] }
+        Self { stop: Arc::default(), threads: vec![], streams: vec![], held: vec![] }
     }
 
     fn work(&mut self, every: Duration, mut f: impl FnMut() + Send + 'static) {
@@ -94,6 +95,7 @@ impl Bad {
 impl Drop for Bad {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.streams.iter().for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         self.held.clear();
         self.threads.drain(..).for_each(|thread| thread.join().expect("no panic"));
     }
@@ -108,6 +110,7 @@ fn slow(place: &Place) -> Bad {
             client.send(command::READ, 0, 64 << 20, 8 << 20, &[]).expect("sent");
         }
         let mut stream = client.into_stream();
+        bad.streams.push(stream.try_clone().expect("a handle"));
         bad.work(Duration::from_millis(5), move || drop(stream.read(&mut [0])));
     }
     bad
@@ -138,11 +141,17 @@ fn dead(place: &Place) -> Bad {
     bad
 }
 
-/// They ask what costs the server most, and say what makes no sense.
+/// They ask what costs the server most, again and again, and say what makes no sense.
 fn hostile(place: &Place) -> Bad {
     let mut bad = Bad::new();
     for _ in 0..3 {
-        bad.held.push(Box::new(status_flood(&place.socket("socket"), place.bytes, 1000)));
+        let stream = status_flood(&place.socket("socket"), place.bytes, 500);
+        let (mut answers, mut questions) =
+            (stream.try_clone().expect("a handle"), stream.try_clone().expect("one"));
+        let many = status_request(place.bytes).repeat(64);
+        bad.work(Duration::ZERO, move || drop(questions.write_all(&many)));
+        bad.work(Duration::from_millis(1), move || drop(answers.read(&mut [0; 65536])));
+        bad.streams.push(stream);
     }
     let mut draw = Stream::new(3, "noise");
     let (paths, nvme) = (["socket", "http"].map(|name| place.socket(name)), place.nvme);

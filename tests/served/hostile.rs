@@ -21,13 +21,16 @@ pub fn status_flood(socket: &Path, bytes: u64, times: u32) -> UnixStream {
     hello.extend(option(option::SET_META_CONTEXT, &contexts));
     hello.extend(option(option::GO, &[word(0), vec![0, 0]].concat()));
     stream.write_all(&hello).expect("sent");
-    let length = bytes.min(u64::from(u32::MAX) / 4096 * 4096) as u32;
-    for cookie in 0..times {
-        let (flags, command) = (0, command::BLOCK_STATUS);
-        let request = Request { flags, command, cookie: cookie.into(), offset: 0, length };
-        if stream.write_all(&wire::request_bytes(&request)).is_err() {
+    for _ in 0..times {
+        if stream.write_all(&status_request(bytes)).is_err() {
             break;
         }
     }
     stream
+}
+
+/// Asks what is stored of a whole drive.
+pub fn status_request(bytes: u64) -> Vec<u8> {
+    let length = bytes.min(u64::from(u32::MAX) / 4096 * 4096) as u32;
+    wire::request_bytes(&Request { flags: 0, command: command::BLOCK_STATUS, cookie: 1, offset: 0, length })
 }
