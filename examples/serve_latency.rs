@@ -48,7 +48,7 @@ fn measure(timing: Timing, socket: &Path) -> Result<(Latency, f64), Box<dyn std:
     let sets = ["timing.read_ns=[93580,93580,93580]".to_owned(), "buffer.bytes=0".to_owned()];
     let drive = Wanted { device: "demo", scheme: None, sets: &sets }.load()?;
     let (driver, device) = Driver::start(&drive, None, &Options { timing, seed: 1, ..Options::default() })?;
-    let server = Server::start(&Address(Place::Unix(socket.to_owned())), device.clone(), "latency")?;
+    let server = Server::start(&Address(Place::unix(socket)), device.clone(), "latency")?;
     let thread = std::thread::spawn(move || driver.run());
     let mut client = Client::connect(socket)?;
     for offset in (0..SPAN).step_by(1 << 20) {

@@ -52,13 +52,19 @@ impl Place {
         text.parse().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
     }
 
-    /// The same, or `unix:PATH`, or a path with a slash.
+    /// A socket in the file system that is its owner's.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::Unix { path: path.into(), mode: OWNERS }
+    }
+
+    /// Of what [`Self::tcp`] takes, or `unix:PATH`, or a path with a slash.
     ///
     /// # Errors
     /// What was expected.
     pub fn parse(text: &str, port: u16) -> Result<Self, String> {
         let place = match text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
-            Some(path) => (!path.is_empty()).then(|| Self::Unix { path: path.into(), mode: OWNERS }),
+            Some(path) => (!path.is_empty()).then(|| Self::unix(path)),
             None => Self::tcp(text, port).map(Self::Tcp),
         };
         place.ok_or_else(|| {
