@@ -203,11 +203,11 @@ fn compare(transport: &str, place: &Place, mut ask: impl FnMut(u64)) {
             "{transport:<10} {name:<8} median {alone:?} alone, {with:?} beside ({:.2}); 98%: {rare:?}, {rare_beside:?}",
             with.as_secs_f64() / alone.as_secs_f64(),
         );
-        let (noise, rare_noise) = if is_precise() { (Duration::ZERO, NOISE) } else { (NOISE, RARE_NOISE) };
+        let noise = if is_precise() { Duration::ZERO } else { NOISE };
         let what = format!("{transport}, {name} neighbours");
         assert!(with <= 2 * alone + noise, "{what}: {with:?} instead of {alone:?}");
         assert!(
-            rare_beside <= 2 * rare + rare_noise,
+            rare_beside <= 2 * rare + RARE_NOISE,
             "{what}: now and then {rare_beside:?} instead of {rare:?}"
         );
     }

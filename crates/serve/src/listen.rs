@@ -458,7 +458,6 @@ fn accept<N: Default + Send + 'static>(
                 continue;
             }
         };
-        shortage.over();
         let Some(slot) = clients.enter(&stream, manner.most) else { continue };
         let run = {
             let (clients, serve) = (clients.clone(), serve.clone());
@@ -468,8 +467,11 @@ fn accept<N: Default + Send + 'static>(
                 clients.leave(slot);
             }
         };
-        if std::thread::Builder::new().name(manner.thread.into()).spawn(run).is_err() {
+        if let Err(e) = std::thread::Builder::new().name(manner.thread.into()).spawn(run) {
             clients.leave(slot);
+            shortage.wait(&e);
+        } else {
+            shortage.over();
         }
     }
 }
