@@ -1,7 +1,7 @@
 //! Checks an image as a crash has left it, and says what a recovery would make of it. The file is only
 //! read: the recovery takes place in memory.
 //!
-//! First comes what [`super::load`] says of the file: a server that starts from it finds the same. Then a recovery
+//! First comes what the loader says of the file: a server that starts from it finds the same. Then a recovery
 //! from what was read, and its invariants ([`nandle_ssd::drive::Inspection`]).
 //!
 //! A crash alone leaves no fault. What it may leave: pages that a power cut tore (they are recorded as
