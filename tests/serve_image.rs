@@ -70,7 +70,7 @@ fn image(dir: &Path) {
 /// What an HTTP server answers.
 fn page(at: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(at).expect("a page");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
     text
