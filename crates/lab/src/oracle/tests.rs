@@ -234,7 +234,7 @@ fn an_overlap_needs_an_object_before() {
     assert_eq!(host.oracle.wrong_completions(), 1);
     // Nor does a power cut make one.
     host.cut(&[]);
-    let (id, _) = host.submit(Op::FlashAlloc, 32, 8, &[]);
+    let (id, _) = host.submit(Op::FlashAlloc, 48, 8, &[]);
     host.answer(id, Status::Overlap);
     assert_eq!(host.oracle.wrong_completions(), 2);
 }
