@@ -306,6 +306,17 @@ pub fn page_type_devices() -> Vec<(&'static str, DeviceConfig)> {
     ]
 }
 
+/// A scheme of every paper.
+fn everything(c: &mut DeviceConfig) {
+    c.buffer.bytes = 48 << 10;
+    c.scheme.buffer = "pc-lru".into();
+    c.scheme.mapping = "across+multi-version".into();
+    c.scheme.compaction = true;
+    c.scheme.multi_version.table_share = 1.0;
+    c.scheme.allocation = "papa".into();
+    c.scheme.streams = "flashalloc".into();
+}
+
 /// Devices whose mapping unit is a part of a page, or lies on two planes.
 pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
     let with = |unit_bytes: u32, f: &dyn Fn(&mut DeviceConfig)| {
@@ -383,13 +394,7 @@ pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.geometry.blocks_per_plane = 28;
                 c.cell.kind = CellKind::Tlc;
                 c.cell.program_order = ProgramOrder::Relaxed;
-                c.buffer.bytes = 48 << 10;
-                c.scheme.buffer = "pc-lru".into();
-                c.scheme.mapping = "across+multi-version".into();
-                c.scheme.compaction = true;
-                c.scheme.multi_version.table_share = 1.0;
-                c.scheme.allocation = "papa".into();
-                c.scheme.streams = "flashalloc".into();
+                everything(c);
             }),
         ),
     ]
@@ -458,15 +463,6 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
         c.op_ratio = 1.2;
         f(&mut c);
         c
-    };
-    let everything = |c: &mut DeviceConfig| {
-        c.buffer.bytes = 48 << 10;
-        c.scheme.buffer = "pc-lru".into();
-        c.scheme.mapping = "across+multi-version".into();
-        c.scheme.compaction = true;
-        c.scheme.multi_version.table_share = 1.0;
-        c.scheme.allocation = "papa".into();
-        c.scheme.streams = "flashalloc".into();
     };
     vec![
         ("everything", tlc(&everything)),

@@ -65,13 +65,6 @@ impl Array {
         self.oob.set(index, oob);
     }
 
-    /// Whether `ppn` may be the next page that its block gets.
-    pub fn may_follow(&self, ppn: Ppn) -> bool {
-        let page = self.geometry.page_of(ppn) >> self.slot_bits;
-        self.page_use(self.first_slot(ppn)) != PageUse::Erased && self.slot_bits > 0
-            || self.cell.may_program(&self.programmed(self.geometry.block_of(ppn)), page)
-    }
-
     /// Lays a page down at once; with the last slot of a page of the flash, that page is sealed.
     pub fn lay(&mut self, ppn: Ppn, oob: &Oob<'_>) {
         if self.slot_bits == 0 {
