@@ -92,6 +92,14 @@ impl Geometry {
                 &format!("1 to 64 sectors, {low} to {high} in steps of {low}"),
             );
         }
+        self.check_addresses()
+    }
+
+    /// Checks the whole against the address width.
+    ///
+    /// # Errors
+    /// If there are too many pages.
+    pub fn check_addresses(&self) -> Result<(), GeometryError> {
         let bits = bits_for(self.planes()) + self.block_bits() + self.page_bits();
         if bits > 31 || u64::from(self.planes()) * u64::from(self.blocks_per_plane) > 1 << 26 {
             return Err(GeometryError {

@@ -1,6 +1,6 @@
 //! What a device is: every setting, its unit, its default and its range.
 
-use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Timing};
+use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Superblocks, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
-use crate::space::{Limits, Striping, WearConfig};
+use crate::space::{Limits, Striping, SuperblockConfig, WearConfig};
 
 /// A device: flash, firmware and scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +44,9 @@ pub struct DeviceConfig {
     /// Garbage collection.
     #[serde(default)]
     pub gc: GcConfig,
+    /// What blocks are made of.
+    #[serde(default, skip_serializing_if = "SuperblockConfig::is_default")]
+    pub superblock: SuperblockConfig,
     /// Wear and bad blocks.
     #[serde(default)]
     pub wear: WearConfig,
@@ -177,6 +180,7 @@ impl DeviceConfig {
             geometry: self.unit_geometry(),
             slots,
             gang,
+            superblocks: self.superblocks(),
             kind: self.cell.kind,
             order: self.cell.program_order,
             endurance: self.cell.endurance,
@@ -197,8 +201,29 @@ impl DeviceConfig {
     }
 
     /// The shape of the flash as the drive addresses it: a page holds one mapping unit. Smaller units are pages
-    /// of their own, of which one program fills several; larger ones lie in planes that work as one.
+    /// of their own, of which one program fills several; larger ones lie in planes that work as one. A superblock
+    /// is a block, and the planes that it lies on are one.
     pub fn unit_geometry(&self) -> Geometry {
+        self.superblocks().map_or_else(|| self.flash_geometry(), |superblocks| superblocks.addressed())
+    }
+
+    /// How blocks of the flash make up superblocks, if they do.
+    fn superblocks(&self) -> Option<Superblocks> {
+        (self.scheme.striping == Striping::SUPERBLOCK).then(|| {
+            let flash = self.flash_geometry();
+            let dies = if self.superblock.dies == 0 { flash.dies() } else { self.superblock.dies };
+            let planes_first = self.timing.multi_plane;
+            Superblocks { flash, dies, parity: self.superblock.parity, planes_first }
+        })
+    }
+
+    /// Blocks of the flash in one that the drive addresses.
+    pub(crate) fn blocks_in_one(&self) -> u32 {
+        self.superblocks().map_or(1, |superblocks| superblocks.width())
+    }
+
+    /// As [`DeviceConfig::unit_geometry`], of blocks and planes as they are.
+    fn flash_geometry(&self) -> Geometry {
         let Fit { slots, gang } = self.fit();
         let g = &self.geometry;
         Geometry {
@@ -249,9 +274,42 @@ impl DeviceConfig {
                 ));
             }
         }
-        self.unit_geometry()
+        self.flash_geometry()
             .validate()
             .map_err(|e| ConfigError::new("mapping.unit_bytes", unit, format!("a larger unit: geometry.{e}")))
+    }
+
+    /// Whether blocks make up whole superblocks, and stripes of parity whole rows of them.
+    fn check_superblock(&self) -> Result<(), ConfigError> {
+        let SuperblockConfig { dies, parity } = self.superblock;
+        if self.scheme.striping != Striping::SUPERBLOCK {
+            for (field, value) in [("superblock.dies", dies), ("superblock.parity", parity)] {
+                if value != 0 {
+                    let expected = format!("0 unless scheme.striping = {:?}", Striping::SUPERBLOCK);
+                    return Err(ConfigError::new(field, value, expected));
+                }
+            }
+            return Ok(());
+        }
+        let flash = self.flash_geometry();
+        if dies != 0 && !flash.dies().is_multiple_of(dies) {
+            let works = (1..dies.min(flash.dies())).rev().find(|n| flash.dies().is_multiple_of(*n));
+            let expected = format!("a divisor of the {} dies, such as {}", flash.dies(), works.unwrap_or(1));
+            return Err(ConfigError::new("superblock.dies", dies, expected));
+        }
+        let width = self.blocks_in_one();
+        if parity == 1 || parity != 0 && !width.is_multiple_of(parity) {
+            let works = (2..=width).rev().find(|&n| n <= parity.max(2) && width.is_multiple_of(n));
+            let expected = match works.or((width > 1).then_some(width)) {
+                Some(works) => format!("0, or a divisor of a superblock's {width} blocks, such as {works}"),
+                None => "0: a superblock of one block has no parity".into(),
+            };
+            return Err(ConfigError::new("superblock.parity", parity, expected));
+        }
+        self.unit_geometry().check_addresses().map_err(|e| {
+            let expected = format!("{}, or fewer dies in superblock.dies", e.expected);
+            ConfigError::new("geometry.blocks_per_plane", e.value, expected)
+        })
     }
 
     /// What schemes are told of the device.
@@ -307,6 +365,7 @@ impl DeviceConfig {
         let g = &self.geometry;
         g.validate().map_err(|e| ConfigError::new(&format!("geometry.{}", e.field), e.value, e.expected))?;
         self.check_unit()?;
+        self.check_superblock()?;
         let unit = self.unit_bytes();
         self.timing
             .validate(self.cell.kind)
@@ -367,7 +426,7 @@ impl DeviceConfig {
         let at_once = (plan.pages_at_once * self.fit().slots).div_ceil(g.pages_per_block);
         let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
         let open_blocks = plan.space.host_groups() + 1;
-        let wide = g.pages() as f64 / (1.0 + self.op_ratio);
+        let wide = self.flash_geometry().pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
         let (entries_per_map_page, table_pages) = plan.table.pages(self.table_size(logical_pages));
         let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
@@ -429,7 +488,7 @@ impl DeviceConfig {
                 overhead + factory_bad
             )
         } else {
-            let least = (g.pages() as f64 / room as f64 - 1.0) * 1e4;
+            let least = (self.flash_geometry().pages() as f64 / room as f64 - 1.0) * 1e4;
             format!(
                 "at least {:.4}: garbage collection keeps {overhead} blocks of each plane's {per_plane} for itself{}",
                 least.ceil() / 1e4,

@@ -74,6 +74,7 @@ pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, writ
         merge: over_host(programmed(Cause::Merge)),
         map: over_host(programmed(Cause::Map)),
         meta: over_host(programmed(Cause::Meta)),
+        parity: over_host(programmed(Cause::Parity)),
     }
 }
 
@@ -298,6 +299,7 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: reads_for(ssd, Cause::Merge),
             map: reads_for(ssd, Cause::Map),
             meta: reads_for(ssd, Cause::Meta),
+            parity: reads_for(ssd, Cause::Parity),
             total: reads,
         },
         programs: Programs {
@@ -306,9 +308,11 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: programs_for(ssd, Cause::Merge),
             map: programs_for(ssd, Cause::Map),
             meta: programs_for(ssd, Cause::Meta),
+            parity: programs_for(ssd, Cause::Parity),
             total: programs,
         },
         erases: counters.erases,
+        rebuilt: counters.rebuilt,
         bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),
         by_page_type: ByPageType { lsb: by_type(0), csb: by_type(1), msb: by_type(2), tsb: by_type(3) },
     }

@@ -30,7 +30,7 @@ pub struct GcConfig {
     pub soft: f64,
     /// Share of a plane's blocks that host writes never take; at least one block whatever the share.
     pub hard: f64,
-    /// Copies of one plane under way at a time (1 to 1024).
+    /// Copies of one plane under way at a time (1 to 1024); of superblocks, for each of their planes.
     pub copies_in_flight: u32,
     /// Page-type policies: collect in the background when fewer pages of the types that small or
     /// partial writes need are left than the soft watermark's blocks have; false = only when such a

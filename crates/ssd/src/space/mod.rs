@@ -19,7 +19,7 @@ mod striping;
 mod surplus;
 
 pub use blocks::{Blocks, Candidates, State};
-pub use config::WearConfig;
+pub use config::{SuperblockConfig, WearConfig};
 pub use dedicated::{Dedicated, DedicatedPlan, Group, NewGroup};
 pub use group::{GroupId, PageClass};
 pub use pacing::{Need, PacingKind};
