@@ -144,6 +144,10 @@ impl Geometry {
     pub fn pages(&self) -> u64 {
         self.blocks() * u64::from(self.pages_per_block)
     }
+    /// Data bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.pages_per_block) * u64::from(self.page_bytes)
+    }
     /// Physical pages of a plane.
     pub fn pages_per_plane(&self) -> u64 {
         u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block)

@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
-use crate::space::{Limits, Striping, SuperblockConfig, WearConfig};
+use crate::space::{Limits, PacingKind, Striping, SuperblockConfig, WearConfig};
 
 /// A device: flash, firmware and scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -140,6 +140,8 @@ pub struct Layout {
     pub hard_blocks: u32,
     /// Free blocks of a plane below which collection runs.
     pub soft_blocks: u32,
+    /// Free blocks of a plane that data never take.
+    pub kept_blocks: u32,
     /// Blocks of a plane that writes keep open.
     pub open_blocks: u32,
     /// Mapping entries of a translation page.
@@ -372,6 +374,7 @@ impl DeviceConfig {
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;
         ConfigError::share("gc.soft", self.gc.soft, 0.9)?;
         ConfigError::share("gc.hard", self.gc.hard, 0.9)?;
+        ConfigError::share("gc.lazy", self.gc.lazy, 1.0)?;
         ConfigError::count("gc.copies_in_flight", self.gc.copies_in_flight, 1024)?;
         ConfigError::count("gc.d", self.gc.d, 1024)?;
         ConfigError::count("queue.depth", self.queue.depth, 65536)?;
@@ -421,10 +424,18 @@ impl DeviceConfig {
         let g = &self.unit_geometry();
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
-        let hard_blocks = blocks(self.gc.hard).max(1);
+        // The rule of lazy collection rounds down, and counts the watermark in.
+        let lazy = self.scheme.pacing == PacingKind::Lazy;
+        let whole = |share: f64| (share * f64::from(per_plane)) as u32;
+        let hard_blocks = if lazy { whole(self.gc.hard) } else { blocks(self.gc.hard) }.max(1);
         // Collection makes room for all that placing one write may program.
         let at_once = (plan.pages_at_once * self.fit().slots).div_ceil(g.pages_per_block);
-        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
+        let soft_blocks = if lazy { whole(self.gc.soft) + 1 } else { blocks(self.gc.soft) };
+        let soft_blocks = soft_blocks.max(hard_blocks + at_once);
+        // Collection that goes by watermarks alone keeps the soft one; else it is where collection begins if that is
+        // to be had.
+        let watermark = self.scheme.pacing == PacingKind::Watermark;
+        let kept_blocks = if watermark { soft_blocks } else { hard_blocks + at_once };
         let open_blocks = plan.space.host_groups() + 1;
         let wide = self.flash_geometry().pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
@@ -436,7 +447,7 @@ impl DeviceConfig {
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.
-        let overhead = soft_blocks
+        let overhead = kept_blocks
             + open_blocks
             + 1
             + 1
@@ -464,6 +475,7 @@ impl DeviceConfig {
             logical_bytes: logical_sectors * u64::from(g.sector_bytes),
             hard_blocks,
             soft_blocks,
+            kept_blocks,
             open_blocks,
             entries_per_map_page,
             map_pages,
@@ -513,7 +525,7 @@ impl DeviceConfig {
             return Err(ConfigError::new("precondition.valid", p.valid, expected));
         }
         let factory_bad = (self.wear.factory_bad * f64::from(g.blocks_per_plane)).ceil() as u32;
-        let kept = layout.soft_blocks + layout.open_blocks + 1;
+        let kept = layout.kept_blocks + layout.open_blocks + 1;
         let most = 1.0 - f64::from(kept + factory_bad) / f64::from(g.blocks_per_plane);
         if p.used > most {
             let expected = format!("at most {most:.4}: {kept} blocks of each plane stay free or open");

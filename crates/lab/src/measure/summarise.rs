@@ -88,14 +88,14 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
     let flash = flash(ssd);
     let written = meter.written;
-    let page = u64::from(geometry.page_bytes);
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
     let wear = wear(ssd);
+    let addressed = config.unit_geometry();
     let held =
-        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
-    let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
+        u64::from(addressed.planes()) * u64::from(layout.kept_blocks + layout.open_blocks) + wear.bad_blocks;
+    let usable = (addressed.blocks().saturating_sub(held) * addressed.block_bytes()) as f64;
     let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
     let total = context.trace.completed;
     Summary {
