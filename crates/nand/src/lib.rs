@@ -24,6 +24,7 @@ mod slots;
 mod superblock;
 mod timers;
 mod timing;
+mod weave;
 
 pub use array::{Array, BlockCondition, Change, Silicon};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
@@ -34,6 +35,6 @@ pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
 pub use schedule::{Counters, Nand, NandConfig};
 pub use shape::Shape;
-pub use superblock::Superblocks;
 pub use timers::Time;
 pub use timing::{Scheduler, Suspend, Timing, TimingError};
+pub use weave::Superblocks;
