@@ -9,7 +9,7 @@ use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter};
+use super::{Latency, Meter, Steadiness};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -37,6 +37,8 @@ pub struct Context {
     pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
+    /// How steady the device was, of a run until it is.
+    pub steady: Option<Steadiness>,
 }
 
 /// Beside those of schemes: what collection resorts to where a scheme chooses page types.
@@ -90,7 +92,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let page = u64::from(geometry.page_bytes);
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
-    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
     let held =
         u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
@@ -120,10 +122,16 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         users: users(meter, simulated_ns),
         waf,
         waf_parts,
-        waf_steady: steadiness.waf_steady,
+        waf_steady: steadiness.waf,
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        steady: Steady {
+            reached: steadiness.steady,
+            band: steadiness.band,
+            waf: steadiness.waf,
+            from_drive_writes: steadiness.from_drive_writes,
+        },
         rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(stats.rmw_ns, stats.rmw_count) } },
         buffer: Buffer {
             hits: stats.buffer_hits,
