@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
+use serde_json::json;
 
 use super::terminal::{Failure, say};
 
@@ -21,10 +22,11 @@ const COMPANIONS: [(&str, &str); 6] = [
 ];
 
 /// `nandle doctor`
-pub fn doctor() -> Result<(), Failure> {
+pub fn doctor(json: bool) -> Result<(), Failure> {
     let mut text = format!("nandle {}\n", env!("CARGO_PKG_VERSION"));
-    let mut wrong = 0;
+    let (mut wrong, mut checks, mut at_hand) = (0, Vec::new(), Vec::new());
     let mut check = |name: &str, result: Result<String, String>| {
+        let ok = result.is_ok();
         let (mark, said) = match result {
             Ok(said) => ("ok   ", said),
             Err(said) => {
@@ -33,6 +35,7 @@ pub fn doctor() -> Result<(), Failure> {
             }
         };
         let _ = writeln!(text, "  {mark} {name:<12} {said}");
+        checks.push(json!({ "name": name, "ok": ok, "said": said }));
     };
     check(
         "system",
@@ -47,6 +50,7 @@ pub fn doctor() -> Result<(), Failure> {
     for (program, what) in COMPANIONS {
         let found = folders.iter().any(|dir| dir.join(program).is_file());
         let _ = writeln!(text, "  {} {program:<19} {what}", if found { "yes" } else { "no " });
+        at_hand.push(json!({ "name": program, "found": found, "said": what }));
     }
     #[cfg(all(feature = "ublk", target_os = "linux"))]
     {
@@ -55,6 +59,12 @@ pub fn doctor() -> Result<(), Failure> {
             Err(e) => ("no ", e.to_string().trim_start_matches("--ublk: ").to_owned()),
         };
         let _ = writeln!(text, "  {mark} {:<19} {said}", "ublk");
+        at_hand.push(json!({ "name": "ublk", "found": mark == "yes", "said": said }));
+    }
+    if json {
+        let version = env!("CARGO_PKG_VERSION");
+        let all = json!({ "version": version, "ok": wrong == 0, "checks": checks, "at_hand": at_hand });
+        text = format!("{}\n", serde_json::to_string_pretty(&all).unwrap_or_default());
     }
     say(&text)?;
     if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }

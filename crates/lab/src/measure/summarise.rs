@@ -10,7 +10,7 @@ use nandle_ssd::{DeviceConfig, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter};
+use super::{Latency, Meter, Steadiness};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -38,6 +38,8 @@ pub struct Context {
     pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
+    /// How steady the device was, of a run until it is.
+    pub steady: Option<Steadiness>,
 }
 
 /// Beside those of schemes: what collection resorts to where a scheme chooses page types.
@@ -92,7 +94,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
-    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
     let addressed = config.unit_geometry();
     let held =
@@ -123,10 +125,16 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         users: users(meter, simulated_ns),
         waf,
         waf_parts,
-        waf_steady: steadiness.waf_steady,
+        waf_steady: steadiness.waf,
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        steady: Steady {
+            reached: steadiness.steady,
+            band: steadiness.band,
+            waf: steadiness.waf,
+            from_drive_writes: steadiness.from_drive_writes,
+        },
         link: link(ssd, simulated_ns),
         controller: controller(ssd, simulated_ns),
         units: Units { bytes: config.unit_bytes().into(), padding },
