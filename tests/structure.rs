@@ -117,6 +117,10 @@ fn the_served_drive_imports_downwards() {
         &[
             "error",
             "lock",
+            "clock",
+            "overload",
+            "clients",
+            "arrival",
             "budget",
             "listen",
             "deadline",

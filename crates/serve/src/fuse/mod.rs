@@ -64,7 +64,8 @@ pub fn mount(path: &Path, device: Device) -> Result<Mounted, Error> {
         MountOption::NoSuid,
         MountOption::NoAtime,
     ];
-    let session = fuser::spawn_mount(Disk { device: device.another() }, path, &config).map_err(fail)?;
+    let session =
+        fuser::spawn_mount(Disk { device: device.client("fuse", NAME) }, path, &config).map_err(fail)?;
     Ok(Mounted { path: path.to_owned(), session: Some(session) })
 }
 
