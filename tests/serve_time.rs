@@ -86,17 +86,8 @@ fn what_waits_in_sockets_is_late_and_the_host_is_said_to_be_too_slow() {
 #[test]
 fn a_drive_that_is_slower_than_the_host_is_kept_up_with() {
     let dir = tempfile::tempdir().expect("a directory");
-    let args = [
-        &[
-            "--json",
-            "out.json",
-            "--set",
-            "buffer.bytes=0",
-            "--set",
-            "timing.read_ns=[50000000,50000000,50000000]",
-        ],
-        served::SMALL,
-    ];
+    let slow = ["--set", "buffer.bytes=0", "--set", "timing.read_ns=[50000000,50000000,50000000]"];
+    let args = [served::SMALL, &slow, &["--json", "out.json"]];
     let served = Served::start(dir.path(), &args.concat());
     let mut client = served.client();
     client.write(0, &[1; 65536]);

@@ -117,6 +117,7 @@ fn the_served_drive_imports_downwards() {
         &[
             "error",
             "lock",
+            "buffers",
             "clock",
             "overload",
             "clients",
@@ -142,6 +143,7 @@ fn the_served_drive_imports_downwards() {
             "fuse",
             "ublk",
             "vhost_user",
+            "calibrate",
         ],
     );
 }

@@ -62,7 +62,7 @@ pub enum Command {
     #[command(subcommand)]
     Trace(Trace),
     /// Check that the program and its surroundings are in order.
-    Doctor,
+    Doctor(Doctor),
     /// Print completions for a shell.
     Completions {
         /// Which shell.
@@ -234,6 +234,14 @@ fn mode(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|mode| mode & !0o777 == 0)
         .ok_or_else(|| format!("{text:?}: expected three octal digits, such as 0660"))
+}
+
+/// `nandle doctor`
+#[derive(Debug, Group)]
+pub struct Doctor {
+    /// Measure what this machine can serve in real time, by transport: some seconds.
+    #[arg(long)]
+    pub calibrate: bool,
 }
 
 /// `nandle flashalloc`

@@ -3,11 +3,15 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
+use nandle_lab::units::{count, time};
 use nandle_lab::workload::Asked;
+use nandle_serve::calibrate;
 
+use super::args;
 use super::terminal::{Failure, say};
 
 /// Programs that work with this one, and what for.
@@ -21,7 +25,7 @@ const COMPANIONS: [(&str, &str); 6] = [
 ];
 
 /// `nandle doctor`
-pub fn doctor() -> Result<(), Failure> {
+pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
     let mut text = format!("nandle {}\n", env!("CARGO_PKG_VERSION"));
     let mut wrong = 0;
     let mut check = |name: &str, result: Result<String, String>| {
@@ -57,7 +61,32 @@ pub fn doctor() -> Result<(), Failure> {
         let _ = writeln!(text, "  {mark} {:<19} {said}", "ublk");
     }
     say(&text)?;
+    if args.calibrate {
+        say(&calibrated()?)?;
+    }
     if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }
+}
+
+/// How long each transport is measured.
+const CALIBRATION: Duration = Duration::from_secs(2);
+
+/// What this machine can serve in real time, by transport.
+fn calibrated() -> Result<String, Failure> {
+    let dir = std::env::temp_dir().join(format!("nandle-calibration-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(|e| Failure::Ran(format!("{}: {e}", dir.display())))?;
+    let all = calibrate::run(&dir, CALIBRATION);
+    let _ = std::fs::remove_dir_all(&dir);
+    let mut text = format!(
+        "in real time, as busy as this machine is now (4 KiB reads; see docs/serving.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
+        "", "adds, 50%", "adds, 99%", "requests/s"
+    );
+    for one in all? {
+        let [half, most] = one.floor_ns.map(|ns| time(ns as f64));
+        let rate = count(one.most_iops as u64);
+        let _ = writeln!(text, "  {:<19} {half:>12} {most:>12} {rate:>12}", one.transport);
+    }
+    text += "a drive of so many times these requests a second wants `nandle serve --dilation` of twice that factor\n";
+    Ok(text)
 }
 
 fn processors() -> usize {
@@ -101,7 +130,7 @@ fn simulate() -> Result<String, String> {
         "{} sectors verified; digest {}; {} requests per CPU s",
         first.integrity.checked_sectors,
         first.digest,
-        nandle_lab::units::count(first.requests_per_cpu_s as u64)
+        count(first.requests_per_cpu_s as u64)
     ))
 }
 

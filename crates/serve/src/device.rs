@@ -6,6 +6,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use crate::budget::{Account, Budget};
+use crate::buffers::Buffers;
 use crate::clients::{Arrival, Client, Due, Punctuality, Roll};
 use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
@@ -72,6 +73,7 @@ pub struct Device {
     clock: Clock,
     roll: Arc<Roll>,
     client: Arc<Client>,
+    buffers: Arc<Buffers>,
 }
 
 /// How long an answer is waited for before it is asked whether anybody still wants it.
@@ -79,12 +81,17 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 impl Device {
     /// A handle to the drive that will take `seat`, and where its requests arrive.
-    pub(crate) fn of(seat: Arc<Seat>, shape: Shape, roll: &Arc<Roll>) -> (Self, Arc<Inbox>) {
+    pub(crate) fn of(
+        seat: Arc<Seat>,
+        shape: Shape,
+        roll: &Arc<Roll>,
+        buffers: &Arc<Buffers>,
+    ) -> (Self, Arc<Inbox>) {
         let inbox = Arc::default();
         let client = roll.enter("program", "");
         let clock = client.clock();
-        let (line, roll) = (Line::new(&inbox), roll.clone());
-        (Self { line, seat, budget: Arc::default(), shape, clock, roll, client }, inbox)
+        let (line, roll, buffers) = (Line::new(&inbox), roll.clone(), buffers.clone());
+        (Self { line, seat, budget: Arc::default(), shape, clock, roll, client, buffers }, inbox)
     }
 
     /// A handle of another client, whose requests have turns of their own, and which comes by this transport and
@@ -93,6 +100,11 @@ impl Device {
     pub fn client(&self, transport: &'static str, what: &str) -> Self {
         let client = self.roll.enter(transport, what);
         Self { line: self.line.another(), client, ..self.clone() }
+    }
+
+    /// An empty buffer for the data of a write of so many bytes.
+    pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
+        self.buffers.take(bytes)
     }
 
     /// The client that this is a handle of.

@@ -10,6 +10,8 @@
 
 mod arrival;
 mod budget;
+mod buffers;
+pub mod calibrate;
 pub mod clients;
 mod clock;
 mod deadline;

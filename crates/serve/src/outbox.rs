@@ -38,6 +38,12 @@ pub(crate) fn flush() {
     dirty.iter().for_each(|outbox| outbox.send());
 }
 
+/// Leaves what this thread has put into any outbox to the clients' own writers: for a thread that has no time.
+pub(crate) fn leave_to_writers() {
+    let dirty = DIRTY.with_borrow_mut(std::mem::take);
+    dirty.iter().for_each(|outbox| outbox.leave_to_writer());
+}
+
 /// The same, but for what is in `own`: that its client's thread keeps back for a moment, so that answers leave
 /// together, is no reason for others to wait.
 pub(crate) fn flush_others(own: &Arc<Outbox>) {
@@ -76,6 +82,8 @@ struct State {
     dues: VecDeque<(u64, Due)>,
     /// The client's writer has it.
     blocked: bool,
+    /// That is because the socket did not take it at once.
+    withheld: bool,
     /// Nothing can be sent any more.
     broken: bool,
     /// Nothing more will come.
@@ -242,7 +250,7 @@ impl Outbox {
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    state.blocked = true;
+                    (state.blocked, state.withheld) = (true, true);
                     self.wake.notify_one();
                     return;
                 }
@@ -251,7 +259,18 @@ impl Outbox {
         }
     }
 
-    /// Sends, on a thread of its own, what the socket did not take at once; until [`Outbox::end`].
+    /// Has the client's writer send what there is.
+    fn leave_to_writer(&self) {
+        let mut state = lock(&self.state);
+        state.listed = false;
+        if !state.blocked && !state.pieces.is_empty() {
+            state.blocked = true;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sends, on a thread of its own, what the socket did not take at once or nobody else had time for; until
+    /// [`Outbox::end`].
     pub fn write(&self) {
         let mut state = lock(&self.state);
         loop {
@@ -261,22 +280,44 @@ impl Outbox {
             if !state.blocked {
                 return;
             }
-            while let Some(Piece { bytes, answers, room }) = state.pieces.pop_front() {
+            while !state.pieces.is_empty() {
+                let number = state.pieces.len().min(MOST_PIECES);
+                let batch: Vec<Piece> = state.pieces.drain(..number).collect();
                 let from = std::mem::take(&mut state.sent);
-                let whole = bytes.len();
+                let withheld = state.withheld;
                 drop(state);
-                let result = deadline::answer(&self.stream, &bytes[from..], || self.account.is_wanted());
-                drop(bytes);
-                self.leave(answers, room);
+                // What is there leaves together; what the socket does not take is waited for, piece by piece.
+                let slices = batch.iter().enumerate();
+                let slices = slices.map(|(n, piece)| &piece.bytes[if n == 0 { from } else { 0 }..]);
+                let mut taken = if withheld { 0 } else { self.send_together(slices.clone()) };
+                let (mut gone, mut waited, mut result) = (0, withheld, Ok(()));
+                for bytes in slices {
+                    let rest = &bytes[taken.min(bytes.len())..];
+                    taken = taken.saturating_sub(bytes.len());
+                    gone += bytes.len();
+                    if result.is_ok() && !rest.is_empty() {
+                        waited = true;
+                        result = deadline::answer(&self.stream, rest, || self.account.is_wanted());
+                    }
+                }
+                let over = batch.iter().fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
+                drop(batch);
+                self.leave(over.0, over.1);
                 state = lock(&self.state);
-                if result.is_err() {
-                    self.breaks(&mut state);
-                } else {
-                    self.are_gone(&mut state, whole - from, true);
+                match result {
+                    Ok(()) => self.are_gone(&mut state, gone, waited),
+                    Err(_) => self.breaks(&mut state),
                 }
             }
-            state.blocked = false;
+            (state.blocked, state.withheld) = (false, false);
         }
+    }
+
+    /// How much of these the socket takes at once; nothing if it is broken, which whoever waits for it will find.
+    fn send_together<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
+        let slices: SmallVec<[IoSlice<'_>; 16]> = pieces.map(IoSlice::new).collect();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(self.stream.fd(), &slices, &mut SendAncillaryBuffer::default(), flags).unwrap_or(0)
     }
 
     /// Nothing more will be asked: waits until everything is answered and sent.

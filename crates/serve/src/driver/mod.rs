@@ -23,6 +23,7 @@ use nandle_ssd::Ssd;
 use nandle_ssd::nand::{Change, Time};
 use nandle_trace::Writer;
 
+use crate::buffers::Buffers;
 use crate::clients::Roll;
 use crate::device::{Carrier, Seat};
 use crate::image::Image;
@@ -86,6 +87,8 @@ pub struct Driver {
     meter: Meter,
     /// Whom it serves.
     roll: Arc<Roll>,
+    /// Where data go that the drive has taken.
+    buffers: Arc<Buffers>,
     /// Latencies since the last snapshot, once there was one.
     window: Option<Box<Window>>,
     scheme: String,
@@ -139,9 +142,11 @@ impl Driver {
             let result = match turn {
                 Ok(Turn::Again) => {
                     drop(guard);
-                    // In real time answers are due; else a few may leave together.
+                    // In real time answers are due, and so is what follows; else a few may leave together.
                     turns += 1;
-                    if real || turns.is_multiple_of(TOGETHER) {
+                    if real {
+                        outbox::leave_to_writers();
+                    } else if turns.is_multiple_of(TOGETHER) {
                         outbox::flush();
                     }
                     continue;

@@ -137,7 +137,9 @@ impl Driver {
         (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
         task.durable = fua || op == Op::Flush;
         let command = Command { id: number, op, lsn, sectors, fua, stream, data: &data };
-        self.submit(at, since, &command)
+        self.submit(at, since, &command)?;
+        self.buffers.give(data);
+        Ok(())
     }
 
     /// Hands a command that arrived at `since` to the drive, to its shadows and to the trace.
@@ -187,6 +189,7 @@ impl Driver {
             Then::Write { lsn, skip, data: new, fua, stream } if good => {
                 let mut whole = data;
                 whole[skip..skip + new.len()].copy_from_slice(&new);
+                self.buffers.give(new);
                 let sectors = whole.len() as u64 / u64::from(self.shape.sector_bytes);
                 let write = Step { fua, stream, data: whole, ..Step::new(Op::Write, lsn, sectors) };
                 task.steps.push_front(write);

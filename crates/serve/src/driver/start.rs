@@ -11,6 +11,7 @@ use nandle_ssd::nand::Silicon;
 use nandle_trace::Format;
 
 use super::{Driver, Options, Timing};
+use crate::buffers::Buffers;
 use crate::clients::Roll;
 use crate::device::Seat;
 use crate::image::Opened;
@@ -120,9 +121,10 @@ impl Driver {
             shadows.push(running);
         }
         let clock = Clock::started(dilation);
+        let buffers = Arc::<Buffers>::default();
         let roll = Roll::new(clock, options.timing == Timing::Real);
         let seat = Arc::<Seat<Option<Self>>>::default();
-        let (device, inbox) = Device::of(seat.clone(), shape, &roll);
+        let (device, inbox) = Device::of(seat.clone(), shape, &roll, &buffers);
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
@@ -140,6 +142,7 @@ impl Driver {
             changes,
             meter,
             roll,
+            buffers,
             window: None,
             scheme: drive.scheme(),
             seed: options.seed,

@@ -240,7 +240,9 @@ impl Filesystem for Disk {
             return reply.error(Errno::ENOSPC);
         }
         let length = data.len() as u32;
-        self.device.submit(Io::write(offset, data.to_vec()), move |outcome| match outcome {
+        let mut buffer = self.device.buffer(data.len());
+        buffer.extend_from_slice(data);
+        self.device.submit(Io::write(offset, buffer), move |outcome| match outcome {
             Ok(_) => reply.written(length),
             Err(fault) => reply.error(errno(fault)),
         });

@@ -188,7 +188,7 @@ fn listen(
         }
         // Data take room while they come, not only when they are there.
         let mut room = session.is_payload().then(|| Pending::wait(outbox, wanted as u64, &mut hearing));
-        let mut bytes = Vec::new();
+        let mut bytes = device.buffer(wanted);
         hearing.next(wanted, session.is_amid(), &mut bytes)?;
         let came = hearing.arrival();
         for action in session.take(bytes) {
