@@ -1,9 +1,9 @@
 //! When the machine was too slow for the drive.
 //!
-//! Answers are judged second by second of the wall clock. An answer is late if it took more than three times as long
-//! as the drive would have, or if the machine took 100 us more and a tenth: two threads have to wake up for it. A
-//! second in which more than a tenth of the answers were late is one of overload. What clients measured then are the
-//! machine's figures.
+//! Answers are judged second by second of the wall clock. One is late if it left more than 100 us after it was due (two
+//! threads have to wake up for it), or more than twice what was modelled, whichever is less; a tenth of what was modelled
+//! is always tolerated. A second in which more than a tenth of the answers were late is one of overload. What clients
+//! measured then are the machine's figures.
 
 use nandle_ssd::nand::Time;
 use serde_json::{Value, json};

@@ -168,6 +168,10 @@ impl Watcher {
             return Some(text.clone());
         }
         let mut value = serde_json::to_value(self.0.device.summary()?).ok()?;
+        add_punctuality(
+            &mut value,
+            self.0.device.whose().is_timed().then(|| self.0.device.punctuality()).as_ref(),
+        );
         value["shadows"] = self.0.shadows.iter().map(Shadow::json).collect();
         let text = Arc::new(format!("{value:#}\n"));
         *kept = Some((Instant::now(), text.clone()));
@@ -175,14 +179,18 @@ impl Watcher {
     }
 }
 
+fn add_punctuality(summary: &mut Value, punctuality: Option<&Punctuality>) {
+    let keys = punctuality.map_or_else(Punctuality::off, Punctuality::json);
+    if let (Value::Object(summary), Value::Object(keys)) = (summary, keys) {
+        summary.extend(keys);
+    }
+}
+
 /// The keys of a summary, those of how the host kept up (none with timing off), and those of its shadows.
 #[must_use]
 pub fn with_shadows(summary: &Summary, punctuality: Option<&Punctuality>, shadows: &[Shadow]) -> Value {
     let mut value = serde_json::to_value(summary).unwrap_or_default();
-    let punctual = punctuality.map_or_else(Punctuality::off, Punctuality::json);
-    if let (Value::Object(value), Value::Object(punctual)) = (&mut value, punctual) {
-        value.extend(punctual);
-    }
+    add_punctuality(&mut value, punctuality);
     if !shadows.is_empty() {
         value["shadows"] = shadows.iter().map(Shadow::json).collect();
     }

@@ -148,7 +148,8 @@ impl Shadow {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = serde_json::to_value(&*self.summary()).unwrap_or_default();
-        value["called"] = json!(self.scheme);
+        value["resolved_scheme"] = value["scheme"].take();
+        value["scheme"] = json!(self.scheme);
         value["shadow"] = json!({
             "missed": self.missed(),
             "queued": self.queued(),
