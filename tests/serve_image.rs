@@ -284,5 +284,8 @@ fn an_image_that_no_file_can_hold_says_so() {
         return;
     }
     let message = refused(dir.path(), &large);
-    assert!(message.contains("a sparse file of 2") && message.contains("expected another file system"), "{message}");
+    assert!(
+        message.contains("a sparse file of 2") && message.contains("expected another file system"),
+        "{message}"
+    );
 }

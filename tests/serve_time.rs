@@ -56,9 +56,10 @@ fn what_waits_in_sockets_is_late_and_the_host_is_said_to_be_too_slow() {
     let (out, said) = stopped(served, dir.path());
     let mean = took / REQUESTS as f64;
     let (modelled, achieved) = (of(&out, "/modelled/lat_ns/mean"), of(&out, "/achieved/lat_ns/mean"));
-    // The answers' way through the socket and the client's own reading are all that it cannot see.
+    // The answers' way through the socket and the client's own reading are all that it cannot see; what it did not see
+    // come counts from the earliest time possible.
     assert!(
-        achieved > 0.5 * mean && achieved < 1.1 * mean,
+        achieved > 0.5 * mean && achieved < 1.5 * mean,
         "achieved {achieved} ns, by the client {mean} ns"
     );
     assert!(modelled * 20.0 < achieved, "modelled {modelled} ns, achieved {achieved} ns");

@@ -845,6 +845,11 @@ fn what_streams_were_written_is_what_the_host_wrote() {
         let mut config = base();
         config.scheme.mapping = mapping.as_str().into();
         config.op_ratio = 1.5;
+        // Not all of them go together.
+        if config.validate().is_err() {
+            assert!(mapping.contains('+'), "{mapping}");
+            continue;
+        }
         let [host, written, media, programmed] = counted(&config);
         assert_eq!((host, media), (written, programmed), "{mapping}");
     }
