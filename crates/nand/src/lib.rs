@@ -21,6 +21,7 @@ mod power;
 mod schedule;
 mod shape;
 mod slots;
+mod stages;
 mod timers;
 mod timing;
 
@@ -31,7 +32,7 @@ pub use fault::FaultConfig;
 pub use geometry::{Block, Geometry, GeometryError, Ppn};
 pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
-pub use schedule::{Counters, Nand, NandConfig};
+pub use schedule::{Counters, Nand, NandConfig, Ready};
 pub use shape::Shape;
 pub use timers::Time;
-pub use timing::{Scheduler, Suspend, Timing, TimingError};
+pub use timing::{ReadRetry, Scheduler, Suspend, Timing, TimingError};
