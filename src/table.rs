@@ -110,7 +110,7 @@ fn line(t: &mut String, name: &str, r: &Requests) {
         "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         count(r.requests),
         count(r.iops as u64),
-        format!("{}/s", bytes(r.bw_bytes as u64)),
+        if name == "trim" { "-".into() } else { format!("{}/s", bytes(r.bw_bytes as u64)) },
         time(r.lat_ns.mean),
         time(percentile("50.000000")),
         time(percentile("99.000000")),

@@ -132,6 +132,11 @@ fn the_served_drive_imports_downwards() {
         &[
             "error",
             "lock",
+            "buffers",
+            "clock",
+            "overload",
+            "clients",
+            "arrival",
             "budget",
             "listen",
             "deadline",
@@ -153,6 +158,7 @@ fn the_served_drive_imports_downwards() {
             "fuse",
             "ublk",
             "vhost_user",
+            "calibrate",
         ],
     );
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nandle_ssd::controller::PURPOSE_NAMES;
 use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::schemes::SchemeConfig;
-use nandle_ssd::{DeviceConfig, Ssd, Stats};
+use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
@@ -199,7 +199,7 @@ fn host_streams(stats: &Stats) -> usize {
 
 /// The streams of a drive, with what was written for each.
 #[must_use]
-pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
+pub fn per_stream(config: &DeviceConfig, stats: &Stats, written: u64) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
     let scheme = &config.scheme;
     // The drive counts its host streams, then all objects, then what it writes for itself; handles that
@@ -228,11 +228,13 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
             host_bytes,
             media_bytes,
             waf: None,
+            waf_part: 0.0,
         });
     }
     per_stream.retain(|s| !matches!(s.kind.as_str(), "objects" | "internal") || s.media_bytes > 0);
     for (number, stream) in per_stream.iter_mut().enumerate() {
         stream.stream = number as u64;
+        stream.waf_part = if written == 0 { 0.0 } else { stream.media_bytes as f64 / written as f64 };
         stream.waf = (stream.host_bytes > 0).then(|| stream.media_bytes as f64 / stream.host_bytes as f64);
     }
     per_stream
@@ -252,7 +254,7 @@ fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
         fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
         block_erases_by_trim: stats.block_erases_by_trim,
         dedicated_demoted: stats.dedicated_demoted,
-        per_stream: per_stream(config, stats),
+        per_stream: per_stream(config, stats, meter.written),
         per_class: classes
             .map(|(number, class)| Class {
                 class: number as u64,
@@ -268,6 +270,8 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
     let stats = ssd.stats();
     let mut all = Latency::default();
     meter.latency.iter().for_each(|l| all.add(l));
+    // What a trim covers is not transferred.
+    all.bytes -= meter.latency[Op::Trim as usize].bytes;
     let requests = |l: &Latency| requests(l, simulated_ns);
     let [read, write, trim, flush] = &meter.latency;
     Host {

@@ -447,12 +447,14 @@ group! {
         stream: u64,
         /// What it holds: `normal` (without streams), `stream`, `handle` (FDP), `objects` (all of FlashAlloc's), `internal` (map, log, and copies whose stream is no longer known).
         kind: String,
-        /// Bytes of the host's programmed for it.
+        /// Bytes of the host's programmed for it, without those that a read-modify-write carried along.
         host_bytes: u64,
         /// Bytes programmed for it, copies included.
         media_bytes: u64,
         /// Their ratio; null until something of the host's was programmed for it.
         waf: Option<f64>,
+        /// Its part of the drive's WAF: media bytes over all bytes that the host wrote. The parts add up to `waf`.
+        waf_part: f64,
     }
 }
 group! {
