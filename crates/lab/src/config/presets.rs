@@ -32,6 +32,7 @@ presets!(
     "modern-qlc",
     "modern-qlc-4tb",
     "modern-qlc-16tb",
+    "micron-7450-max-800g",
     "common",
     "gc20",
     "gc10",
