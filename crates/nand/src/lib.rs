@@ -21,6 +21,7 @@ mod power;
 mod schedule;
 mod shape;
 mod slots;
+mod superblock;
 mod timers;
 mod timing;
 
@@ -33,5 +34,6 @@ pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
 pub use schedule::{Counters, Nand, NandConfig};
 pub use shape::Shape;
+pub use superblock::Superblocks;
 pub use timers::Time;
 pub use timing::{Scheduler, Suspend, Timing, TimingError};

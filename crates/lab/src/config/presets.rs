@@ -41,6 +41,8 @@ presets!(
     "qlc-16k-15tb",
     "qlc-64k-15tb",
     "client-tlc-1tb",
+    "fdp-emulator-448g",
+    "fdp-emulator-224g",
     "common",
     "gc20",
     "gc10",

@@ -74,6 +74,7 @@ pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, writ
         merge: over_host(programmed(Cause::Merge)),
         map: over_host(programmed(Cause::Map)),
         meta: over_host(programmed(Cause::Meta)),
+        parity: over_host(programmed(Cause::Parity)),
     }
 }
 
@@ -87,14 +88,14 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
     let flash = flash(ssd);
     let written = meter.written;
-    let page = u64::from(geometry.page_bytes);
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
     let wear = wear(ssd);
+    let addressed = config.unit_geometry();
     let held =
-        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
-    let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
+        u64::from(addressed.planes()) * u64::from(layout.kept_blocks + layout.open_blocks) + wear.bad_blocks;
+    let usable = (addressed.blocks().saturating_sub(held) * addressed.block_bytes()) as f64;
     let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
     let total = context.trace.completed;
     Summary {
@@ -298,6 +299,7 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: reads_for(ssd, Cause::Merge),
             map: reads_for(ssd, Cause::Map),
             meta: reads_for(ssd, Cause::Meta),
+            parity: reads_for(ssd, Cause::Parity),
             total: reads,
         },
         programs: Programs {
@@ -306,9 +308,11 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: programs_for(ssd, Cause::Merge),
             map: programs_for(ssd, Cause::Map),
             meta: programs_for(ssd, Cause::Meta),
+            parity: programs_for(ssd, Cause::Parity),
             total: programs,
         },
         erases: counters.erases,
+        rebuilt: counters.rebuilt,
         bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),
         by_page_type: ByPageType { lsb: by_type(0), csb: by_type(1), msb: by_type(2), tsb: by_type(3) },
     }

@@ -223,6 +223,8 @@ group! {
         erases: u64,
         /// Bytes programmed.
         bytes_programmed: u64,
+        /// Reads of pages that could not be read and were rebuilt from their stripe.
+        rebuilt: u64,
         /// Operations by page type.
         by_page_type: ByPageType,
     }
@@ -242,6 +244,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// The rest of the stripes of pages that had to be rebuilt.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -259,6 +263,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// Parity of superblocks.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -300,6 +306,8 @@ group! {
         map: f64,
         /// Metadata log.
         meta: f64,
+        /// Parity of superblocks.
+        parity: f64,
         /// The rest of the host's pages: old sectors carried over by read-modify-writes, and room left unfilled.
         padding: f64,
     }
