@@ -6,8 +6,8 @@
 use std::sync::atomic::AtomicBool;
 
 use assert_cmd::Command;
-use nandle_lab::reproduce::traces::{self, Real};
 use nandle_lab::reproduce::ledger::Row;
+use nandle_lab::reproduce::traces::{self, Real};
 use nandle_lab::reproduce::{Kind, Options, Paper, Report, Verdict, across, run};
 use nandle_lab::workload::Asked;
 

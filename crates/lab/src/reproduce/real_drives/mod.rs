@@ -1,7 +1,7 @@
 //! Drives that were measured: write amplification, throughput and latency of theirs and of ours.
 //!
 //! The measured facts are in the tables beside this file, each row with its source; what the workloads are is in
-//! `nandle_trace::synthetic` (`ssdiq-*`, `warp-*`). A row that a preset was fitted to is no claim; the tables show it, marked.
+//! `nandle_trace::synthetic` (`ssdiq-*`, `warp-*`). A row that a preset was fitted to is marked so, and counts as no prediction.
 
 mod amplification;
 mod measured;

@@ -12,6 +12,10 @@ use crate::config::Drive;
 const PLANES: u32 = 4;
 /// Pages of its blocks, whole and quick.
 const PAGES: [u32; 2] = [64, 32];
+/// Pages of a block of a drive that keeps all of its dies, but an eighth of its superblocks.
+const EMULATED: [u32; 2] = [16, 8];
+/// Superblocks of a preset that collection keeps.
+const RESERVE: u32 = 4;
 /// Bytes of its write buffer.
 const BUFFER: u64 = 512 << 10;
 
@@ -22,19 +26,38 @@ pub struct Small {
     pub fraction: f64,
 }
 
-/// The preset's drive in small.
+/// The preset's drive in small. Parity is left out, and the capacity that it takes: what is compared is amplification
+/// over that of sequential writes.
 pub fn small(name: &str, quick: bool) -> Result<Small, Error> {
-    let full = preset(name, None, &[])?;
-    let g = &full.config.geometry;
-    let pages = PAGES[usize::from(quick)].min(g.pages_per_block);
-    let sets = [
-        format!("geometry.channels={PLANES}"),
-        "geometry.chips_per_channel=1".into(),
-        "geometry.dies_per_chip=1".into(),
-        "geometry.planes_per_die=1".into(),
-        format!("geometry.pages_per_block={pages}"),
-        format!("buffer.bytes={}", BUFFER.min(full.config.buffer.bytes)),
-    ];
+    let full = preset(name, None, &[])?.config;
+    let g = &full.geometry;
+    let mut sets = vec![];
+    if g.page_bytes > full.unit_bytes() {
+        let pages = PAGES[usize::from(quick)].min(g.pages_per_block);
+        let kept =
+            if full.superblock.parity > 1 { 1.0 - 1.0 / f64::from(full.superblock.parity) } else { 1.0 };
+        sets.extend([
+            format!("geometry.channels={PLANES}"),
+            "geometry.chips_per_channel=1".into(),
+            "geometry.dies_per_chip=1".into(),
+            "geometry.planes_per_die=1".into(),
+            format!("geometry.pages_per_block={pages}"),
+            "superblock.parity=0".into(),
+            format!(
+                "geometry.blocks_per_plane={}",
+                RESERVE + (f64::from(g.blocks_per_plane - RESERVE) * kept).round() as u32
+            ),
+            format!("op_ratio={}", (1.0 + full.op_ratio) * kept - 1.0),
+            format!("buffer.bytes={}", BUFFER.min(full.buffer.bytes)),
+        ]);
+    } else {
+        // A drive of pages as small as its units: its dies decide how the streams share its time.
+        sets.push(format!(
+            "geometry.pages_per_block={}",
+            EMULATED[usize::from(quick)].min(g.pages_per_block)
+        ));
+        sets.push(format!("geometry.blocks_per_plane={}", g.blocks_per_plane / 8));
+    }
     let drive = preset(name, None, &sets)?;
     let fraction = drive.config.geometry.raw_bytes() as f64 / g.raw_bytes() as f64;
     Ok(Small { drive, fraction })
