@@ -54,7 +54,7 @@ fn flash_imports_downwards() {
         "crates/nand/src",
         &[
             "timers", "cell", "geometry", "shape", "fault", "oob", "op", "contents", "timing", "array",
-            "slots", "changes", "schedule", "power",
+            "slots", "changes", "stages", "schedule", "power",
         ],
     );
 }
@@ -155,6 +155,8 @@ fn the_drive_imports_downwards() {
             "error",
             "catalog",
             "linked",
+            "controller",
+            "link",
             "media",
             "map",
             "space",

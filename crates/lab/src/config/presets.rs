@@ -20,6 +20,7 @@ macro_rules! presets {
 
 presets!(
     "demo",
+    "demo-page",
     "waflash-vssim",
     "waflash-openssd",
     "pclru-ssdsim",

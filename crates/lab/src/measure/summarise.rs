@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use nandle_ssd::controller::PURPOSE_NAMES;
 use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::schemes::SchemeConfig;
 use nandle_ssd::{DeviceConfig, Ssd, Stats};
@@ -89,6 +90,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let flash = flash(ssd);
     let written = meter.written;
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
+    let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
     let wear = wear(ssd);
@@ -125,6 +127,9 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        link: link(ssd, simulated_ns),
+        controller: controller(ssd, simulated_ns),
+        units: Units { bytes: config.unit_bytes().into(), padding },
         rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(stats.rmw_ns, stats.rmw_count) } },
         buffer: Buffer {
             hits: stats.buffer_hits,
@@ -159,6 +164,23 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
             read_only: ssd.is_read_only(),
         },
         integrity: context.integrity,
+    }
+}
+
+fn share(busy_ns: u64, of_ns: u64) -> f64 {
+    if of_ns == 0 { 0.0 } else { busy_ns as f64 / of_ns as f64 }
+}
+
+fn link(ssd: &Ssd, simulated_ns: u64) -> Link {
+    let (to_drive_ns, to_host_ns) = ssd.link_busy_ns().unwrap_or_default();
+    Link { to_drive_ns, to_host_ns, utilisation: share(to_drive_ns.max(to_host_ns), simulated_ns) }
+}
+
+fn controller(ssd: &Ssd, simulated_ns: u64) -> Controller {
+    let Some((purposes, cores)) = ssd.controller_busy_ns() else { return Controller::default() };
+    Controller {
+        busy_ns: PURPOSE_NAMES.iter().map(|&name| name.to_owned()).zip(purposes).collect(),
+        utilisation: cores.into_iter().map(|busy_ns| share(busy_ns, simulated_ns)).collect(),
     }
 }
 
@@ -311,6 +333,7 @@ fn flash(ssd: &Ssd) -> Flash {
             parity: programs_for(ssd, Cause::Parity),
             total: programs,
         },
+        read_retries: counters.read_retries,
         erases: counters.erases,
         rebuilt: counters.rebuilt,
         bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),

@@ -78,6 +78,12 @@ group! {
         steady_state: bool,
         /// If it had not, why.
         steady_state_reason: String,
+        /// Host link; all 0 without one.
+        link: Link,
+        /// Processor cores; all 0 without a controller.
+        controller: Controller,
+        /// Mapping units.
+        units: Units,
         /// Read-modify-writes.
         rmw: Rmw,
         /// Write buffer.
@@ -108,6 +114,35 @@ group! {
         raw: u64,
         /// What the host sees.
         logical: u64,
+    }
+}
+group! {
+    /// Host link.
+    Link {
+        /// Time that data were on their way to the drive.
+        to_drive_ns: u64,
+        /// Time that data were on their way to the host.
+        to_host_ns: u64,
+        /// The longer of both, as a share of the run.
+        utilisation: f64,
+    }
+}
+group! {
+    /// Processor cores.
+    Controller {
+        /// Core time by cause: commands of the host, and flash operations by theirs (`host`, `rmw`, `gc`, `merge`, `map`, `meta`).
+        busy_ns: BTreeMap<String, u64>,
+        /// What each core was busy, as a share of the run.
+        utilisation: Vec<f64>,
+    }
+}
+group! {
+    /// Mapping units.
+    Units {
+        /// Bytes of a mapping unit.
+        bytes: u64,
+        /// Bytes of flash that were programmed without holding data: the rest of pages and units that were not full.
+        padding: u64,
     }
 }
 group! {
@@ -219,6 +254,8 @@ group! {
         reads: Reads,
         /// Page programs by cause.
         programs: Programs,
+        /// Repetitions of reads that the decoder could not correct.
+        read_retries: u64,
         /// Block erases.
         erases: u64,
         /// Bytes programmed.
