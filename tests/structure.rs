@@ -67,6 +67,7 @@ fn flash_imports_downwards() {
             "slots",
             "superblock",
             "changes",
+            "stages",
             "schedule",
             "power",
         ],
@@ -131,6 +132,11 @@ fn the_served_drive_imports_downwards() {
         &[
             "error",
             "lock",
+            "buffers",
+            "clock",
+            "overload",
+            "clients",
+            "arrival",
             "budget",
             "listen",
             "deadline",
@@ -152,6 +158,7 @@ fn the_served_drive_imports_downwards() {
             "fuse",
             "ublk",
             "vhost_user",
+            "calibrate",
         ],
     );
 }
@@ -169,6 +176,8 @@ fn the_drive_imports_downwards() {
             "error",
             "catalog",
             "linked",
+            "controller",
+            "link",
             "media",
             "map",
             "space",

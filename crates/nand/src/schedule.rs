@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
+use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
     Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
@@ -145,8 +146,23 @@ pub struct Counters {
     pub suspensions: u64,
     /// Array operations that covered several planes.
     pub multi_plane: u64,
+    /// Repetitions of reads.
+    pub read_retries: u64,
     /// Reads of pages that had to be rebuilt from their stripe.
     pub rebuilt: u64,
+}
+
+/// An operation that may go to its die, as the controller sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Which one.
+    pub op: OpId,
+    /// Its die.
+    pub die: u32,
+    /// For whom.
+    pub cause: Cause,
+    /// Nothing of the host's waits for it.
+    pub background: bool,
 }
 
 /// A flash array in time.
@@ -162,7 +178,7 @@ pub struct Nand {
     pub(crate) dies: Vec<Die>,
     channels: Vec<Channel>,
     /// When the array work of each die ends; then, when the transfer on each channel does, if somebody
-    /// has to be told.
+    /// has to be told; then the next handover, and the next read that leaves the decoder.
     timers: Timers,
     dirty: Vec<u32>,
     done: Vec<Done>,
@@ -176,6 +192,8 @@ pub struct Nand {
     sectors_per_read: u32,
     pub(crate) paired_pages: bool,
     faults: Option<Box<Faults>>,
+    retries: Option<Box<Retries>>,
+    stages: Stages,
 }
 
 impl Nand {
@@ -217,6 +235,8 @@ impl Nand {
             sectors_per_read: (g.sectors_per_page() * config.slots / config.gang).max(1),
             paired_pages: config.paired_pages,
             faults: None,
+            retries: None,
+            stages: Stages::default(),
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
@@ -225,7 +245,7 @@ impl Nand {
             free: NONE,
             edges: Vec::new(),
             free_edge: NONE,
-            timers: Timers::new((dies + channels) as usize),
+            timers: Timers::new((dies + channels) as usize + 2),
             dirty: Vec::new(),
             done: Vec::new(),
             now: 0,
@@ -236,9 +256,34 @@ impl Nand {
         }
     }
 
-    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`.
+    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`, and reads are
+    /// repeated as the timing says.
     pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
         self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
+        self.retries = self.timing.read_retry.as_ref().map(|retry| Box::new(Retries::new(retry, seed)));
+    }
+    /// From now on, operations that may go to their dies wait for [`Nand::start`].
+    pub fn wait_for_controller(&mut self) {
+        self.stages.waits_for_controller = true;
+    }
+    /// An operation that may go to its die and was not asked for yet: which, on which die, and of what kind.
+    pub fn next_ready(&mut self) -> Option<Ready> {
+        let op = self.stages.ready.pop_front()?;
+        let &Op { plane, cause, background, .. } = &self.ops[op as usize];
+        let die = self.array.flash().die_of_plane(plane);
+        Some(Ready { op: OpId(op), die, cause, background })
+    }
+    /// The controller has ordered an operation: it goes to its die. [`Nand::settle`] afterwards.
+    pub fn start(&mut self, op: OpId) {
+        self.enqueue(op.0);
+    }
+    /// From now on [`Nand::taken`] says when dies have taken the pages that they program.
+    pub fn tell_handover(&mut self) {
+        self.stages.tells_handover = true;
+    }
+    /// Programs whose pages were in their dies' registers with the last step.
+    pub fn taken(&self) -> &[OpId] {
+        &self.stages.taken
     }
 
     /// What the flash holds.
@@ -301,6 +346,14 @@ impl Nand {
             return self.load(self.geometry().die_of_plane(plane));
         }
         self.array.dies_of(plane).map(|die| self.load(die)).sum()
+    }
+    /// Whether a die has nothing to do.
+    pub fn has_idle_die(&self) -> bool {
+        self.dies.iter().any(|die| die.load == 0)
+    }
+    /// Whether the die of a plane as it is addressed, or one of them, has nothing to do.
+    pub fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.array.dies_of(plane).any(|die| self.load(die) == 0)
     }
     /// Nanoseconds that each die was busy, and each channel.
     pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
@@ -431,7 +484,11 @@ impl Nand {
         let slot = &mut self.ops[op as usize];
         slot.waits -= 1;
         if slot.waits == 0 {
-            self.enqueue(op);
+            if self.stages.waits_for_controller {
+                self.stages.ready.push_back(op);
+            } else {
+                self.enqueue(op);
+            }
         }
     }
 
@@ -447,9 +504,14 @@ impl Nand {
             "read of an erased or torn page"
         );
         let kind = self.array.page_type(ppn);
-        let durations = (self.transfer(sectors), self.timing.read(kind));
-        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
         let block = self.geometry().block_of(ppn);
+        let mut durations = (self.transfer(sectors), self.timing.read(kind));
+        if let Some(retries) = &mut self.retries {
+            let count = retries.draw(kind, self.array.erases(block));
+            durations.1 += count * retries.ns();
+            self.counters.read_retries += count;
+        }
+        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
         self.hold(block, op);
         if let Some(program) = self.program_of(ppn) {
             self.wait_for(op, program.0);
@@ -1029,6 +1091,9 @@ impl Nand {
     #[inline(always)]
     fn grant(&mut self, number: u32, die_number: u32, duration: u64, waited_for: bool) {
         let free_at = self.now + duration;
+        if self.stages.tells_handover {
+            self.note_handover(die_number, free_at);
+        }
         let die = &mut self.dies[die_number as usize];
         die.busy_ns += duration;
         let channel = &mut self.channels[number as usize];
@@ -1046,6 +1111,59 @@ impl Nand {
         }
         if waited_for || !at_once {
             self.timers.set(self.dies.len() as u32 + number, free_at);
+        }
+    }
+
+    /// The transfer that begins hands a page over to its die at `at`, if it is one of a program.
+    #[inline(never)]
+    fn note_handover(&mut self, die_number: u32, at: Time) {
+        let die = &self.dies[die_number as usize];
+        if die.phase == Phase::TransferIn {
+            let before = self.stages.next_handover();
+            self.stages.hand_over(at, die.member);
+            if before.is_none_or(|before| at < before) {
+                self.timers.clear(self.handover_alarm());
+                self.timers.set(self.handover_alarm(), at);
+            }
+        }
+    }
+
+    /// What `op` read passes the decoder, and is there.
+    #[inline(always)]
+    fn decode(&mut self, op: u32) {
+        if self.timing.ecc_ns == 0 { self.finish(op) } else { self.wait_for_decoder(op) }
+    }
+
+    #[inline(never)]
+    fn wait_for_decoder(&mut self, op: u32) {
+        let at = self.now + self.timing.ecc_ns;
+        if self.stages.next_decoded().is_none() {
+            self.timers.set(self.handover_alarm() + 1, at);
+        }
+        self.stages.decode(at, op);
+    }
+
+    /// The number of the alarm of handovers; the decoder's comes after it.
+    fn handover_alarm(&self) -> u32 {
+        (self.dies.len() + self.channels.len()) as u32
+    }
+
+    #[cold]
+    fn stage_done(&mut self, alarm: u32) {
+        if alarm == self.handover_alarm() {
+            self.stages.take_over(self.now);
+        } else {
+            while let Some(op) = self.stages.decoded(self.now) {
+                self.finish(op);
+            }
+        }
+        let next = if alarm == self.handover_alarm() {
+            self.stages.next_handover()
+        } else {
+            self.stages.next_decoded()
+        };
+        if let Some(at) = next {
+            self.timers.set(alarm, at);
         }
     }
 
@@ -1090,15 +1208,23 @@ impl Nand {
     /// next step. [`Nand::settle`] afterwards.
     #[inline]
     pub fn step(&mut self) {
-        self.done.clear();
+        self.forget_done();
         let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
         let dies = self.dies.len() as u32;
         if who < dies {
             self.array_done(who);
-        } else {
+        } else if who < self.handover_alarm() {
             self.transfer_done(who - dies);
+        } else {
+            self.stage_done(who);
         }
+    }
+
+    /// Nothing came to its end in the step that is about to be carried out.
+    pub fn forget_done(&mut self) {
+        self.done.clear();
+        self.stages.taken.clear();
     }
 
     /// What the last step brought to its end, in order.
@@ -1140,7 +1266,7 @@ impl Nand {
                 } else {
                     self.leave(die_number);
                 }
-                self.finish(member);
+                self.decode(member);
             }
             Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
         }

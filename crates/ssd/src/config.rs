@@ -4,10 +4,12 @@ use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Superblocks, Timi
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::BufferConfig;
+use crate::buffer::{BufferConfig, Release};
 use crate::collect::GcConfig;
+use crate::controller::ControllerConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
 use crate::error::ConfigError;
+use crate::link::LinkConfig;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
@@ -32,6 +34,12 @@ pub struct DeviceConfig {
     pub cell: CellConfig,
     /// Durations.
     pub timing: Timing,
+    /// Host link.
+    #[serde(default, skip_serializing_if = "LinkConfig::is_off")]
+    pub link: LinkConfig,
+    /// Processor cores.
+    #[serde(default, skip_serializing_if = "ControllerConfig::is_off")]
+    pub controller: ControllerConfig,
     /// Write buffer.
     #[serde(default)]
     pub buffer: BufferConfig,
@@ -372,6 +380,8 @@ impl DeviceConfig {
         self.timing
             .validate(self.cell.kind)
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;
+        self.link.validate()?;
+        self.controller.validate()?;
         ConfigError::share("gc.soft", self.gc.soft, 0.9)?;
         ConfigError::share("gc.hard", self.gc.hard, 0.9)?;
         ConfigError::share("gc.lazy", self.gc.lazy, 1.0)?;
@@ -400,6 +410,10 @@ impl DeviceConfig {
         if self.cell.paired_pages && !self.recovery.plp {
             let expected = "false, or recovery.plp = true: lower pages are not backed up";
             return Err(ConfigError::new("cell.paired_pages", true, expected));
+        }
+        if self.buffer.bytes == 0 && (self.buffer.clean_ahead || self.buffer.release != Release::default()) {
+            let expected = "at least one page with buffer.release and buffer.clean_ahead";
+            return Err(ConfigError::new("buffer.bytes", 0, expected));
         }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));

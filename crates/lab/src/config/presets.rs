@@ -20,6 +20,7 @@ macro_rules! presets {
 
 presets!(
     "demo",
+    "demo-page",
     "waflash-vssim",
     "waflash-openssd",
     "pclru-ssdsim",
@@ -32,6 +33,15 @@ presets!(
     "modern-qlc",
     "modern-qlc-4tb",
     "modern-qlc-16tb",
+    "micron-7450-max-800g",
+    "micron-7450-pro-960g",
+    "samsung-pm9a3-960g",
+    "solidigm-p5520-1920g",
+    "kioxia-cm7-r-3840g",
+    "wd-sn-class",
+    "qlc-16k-15tb",
+    "qlc-64k-15tb",
+    "client-tlc-1tb",
     "fdp-emulator-448g",
     "fdp-emulator-224g",
     "common",
