@@ -110,7 +110,7 @@ fn line(t: &mut String, name: &str, r: &Requests) {
         "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         count(r.requests),
         count(r.iops as u64),
-        format!("{}/s", bytes(r.bw_bytes as u64)),
+        if name == "trim" { "-".into() } else { format!("{}/s", bytes(r.bw_bytes as u64)) },
         time(r.lat_ns.mean),
         time(percentile("50.000000")),
         time(percentile("99.000000")),
@@ -189,6 +189,28 @@ fn flash(t: &mut String, s: &Summary) {
     }
 }
 
+/// Controller and link, where they take time.
+fn machine(t: &mut String, s: &Summary) {
+    let c = &s.controller;
+    if !c.utilisation.is_empty() {
+        let cores: Vec<String> = c.utilisation.iter().map(|share| format!("{:.0}%", share * 100.0)).collect();
+        let all = c.busy_ns.values().sum::<u64>().max(1) as f64;
+        let mut parts: Vec<(&String, &u64)> = c.busy_ns.iter().filter(|(_, ns)| **ns > 0).collect();
+        parts.sort_by_key(|&(_, &ns)| std::cmp::Reverse(ns));
+        let parts: Vec<String> =
+            parts.iter().map(|&(name, &ns)| format!("{name} {:.0}%", ns as f64 / all * 100.0)).collect();
+        let _ = writeln!(t, "cores     busy {}; of that {}", cores.join(", "), parts.join(", "));
+    }
+    let l = &s.link;
+    if l.utilisation > 0.0 {
+        let _ =
+            writeln!(t, "link      {:.1}% of its bandwidth, in the busier direction", l.utilisation * 100.0);
+    }
+    if s.flash.read_retries > 0 {
+        let _ = writeln!(t, "retries   {} repetitions of flash reads", count(s.flash.read_retries));
+    }
+}
+
 fn rest(t: &mut String, s: &Summary) {
     if s.rmw.count > 0 {
         let _ = writeln!(
@@ -227,6 +249,7 @@ fn rest(t: &mut String, s: &Summary) {
         count(s.gc.moved_pages),
         time(s.gc.foreground_ns as f64)
     );
+    machine(t, s);
     streams(t, s);
     let w = &s.wear;
     let _ = writeln!(

@@ -64,7 +64,7 @@ pub enum Command {
     #[command(subcommand)]
     Trace(Trace),
     /// Check that the program and its surroundings are in order.
-    Doctor(Listing),
+    Doctor(Doctor),
     /// Print completions for a shell.
     Completions {
         /// Which shell.
@@ -222,13 +222,17 @@ pub struct Serve {
     /// When requests are answered.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
     pub timing: Timing,
+    /// Slow the drive and its clock down together by this factor, so that a drive faster than this machine stays
+    /// faithful: what clients measure divided by it is the drive's.
+    #[arg(long, value_name = "F")]
+    pub dilation: Option<f64>,
     /// Cut the power once so many commands have been submitted to the drive, and end.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace that `nandle run` replays (.csv, .parquet, .gz, .zst, .xz).
     #[arg(long, value_name = "TRACE")]
     pub record: Option<PathBuf>,
-    /// Write the summary as JSON to a file at the end, or to standard output for `-`.
+    /// Write the summary as JSON to a file at the end, or to standard output, in place of the table, for `-`.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Seed of every random choice.
@@ -242,6 +246,16 @@ fn mode(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|mode| mode & !0o777 == 0)
         .ok_or_else(|| format!("{text:?}: expected three octal digits, such as 0660"))
+}
+
+/// `nandle doctor`
+#[derive(Debug, Group)]
+pub struct Doctor {
+    #[command(flatten)]
+    pub listing: Listing,
+    /// Measure what this machine can serve in real time, by transport: some seconds.
+    #[arg(long)]
+    pub calibrate: bool,
 }
 
 /// `nandle flashalloc`

@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
         args::Command::Validate(validate) => lists::validate(&validate),
         args::Command::Schema => lists::schema(),
         args::Command::Trace(command) => trace::trace(command),
-        args::Command::Doctor(listing) => doctor::doctor(listing.json),
+        args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Completions { shell } => completions(shell),
         args::Command::Man { dir } => man(&dir),
     };

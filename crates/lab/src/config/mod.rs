@@ -130,6 +130,15 @@ pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     Ok(Drive { config, layout, outside: Vec::new() })
 }
 
+/// Whether a sum of policies is one that some device may have.
+///
+/// # Errors
+/// If one of its terms is unknown, or two do not go together.
+pub fn is_known(scheme: &str) -> Result<(), Error> {
+    let mut some = Wanted { device: "demo", scheme: None, sets: &[] }.load()?.config;
+    scheme::apply(scheme, &mut some).map(|_| ())
+}
+
 /// Another configuration with a scheme and single settings changed.
 ///
 /// # Errors

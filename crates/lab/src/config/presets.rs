@@ -20,6 +20,7 @@ macro_rules! presets {
 
 presets!(
     "demo",
+    "demo-page",
     "waflash-vssim",
     "waflash-openssd",
     "pclru-ssdsim",
@@ -32,6 +33,8 @@ presets!(
     "modern-qlc",
     "modern-qlc-4tb",
     "modern-qlc-16tb",
+    "fdp-emulator-448g",
+    "fdp-emulator-224g",
     "common",
     "gc20",
     "gc10",

@@ -83,6 +83,8 @@ metrics! {
     "host.read.lat_ns.percentile.99", "read latency, 99%", Ns, true, |s| percentile(&s.host.read, "99.000000");
     "host.all.iops", "requests per second", PerSecond, false, |s| Some(s.host.all.iops).filter(|&v| v > 0.0);
     "host.all.bw_bytes", "host bandwidth", BytesPerSecond, false, |s| Some(s.host.all.bw_bytes).filter(|&v| v > 0.0);
+    "controller.utilisation", "busiest core", Ratio, true, |s| s.controller.utilisation.iter().copied().reduce(f64::max);
+    "link.utilisation", "host link", Ratio, true, |s| Some(s.link.utilisation).filter(|&v| v > 0.0);
     "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
 }
 

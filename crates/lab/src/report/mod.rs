@@ -132,6 +132,7 @@ pub fn verdict(s: &Summary) -> String {
         (p.merge, "merges"),
         (p.map, "mapping table"),
         (p.meta, "metadata"),
+        (p.parity, "parity"),
     ];
     let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
     let why = most.map_or_else(String::new, |(part, what)| format!(", of which {part:.2} is {what}"));
