@@ -115,7 +115,7 @@ fn bad_input_is_one_clear_error() {
     }
     let list = nandle().assert().success();
     let said = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
-    assert_eq!(Paper::all().count(), 6);
+    assert_eq!(Paper::all().count(), 7);
     for paper in Paper::all() {
         assert!(said.contains(paper.name()) && paper.claims().iter().all(|c| said.contains(c)), "{said}");
     }

@@ -240,7 +240,8 @@ impl Asked {
             _ => {}
         }
         let stem = name.split(':').next().unwrap_or(name);
-        if name.contains(['/', '\\']) || path.extension().is_some() && !stem.starts_with("fio-") {
+        let looks_like_file = Path::new(stem).extension().is_some() && !stem.starts_with("fio-");
+        if stem.contains(['/', '\\']) || looks_like_file {
             return Err(Error::input(format!("{name}: no such file")));
         }
         match synthetic::named(name, &target) {

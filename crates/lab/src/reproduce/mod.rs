@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod papa;
 mod paper;
 pub mod poster;
+pub mod real_drives;
 mod report;
 mod simulate;
 pub mod traces;
@@ -44,6 +45,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { paper: Paper::Papa, claims: papa::CLAIMS, run: papa::reproduce },
     Experiment { paper: Paper::Across, claims: across::CLAIMS, run: across::reproduce },
     Experiment { paper: Paper::Flashalloc, claims: flashalloc::CLAIMS, run: flashalloc::reproduce },
+    Experiment { paper: Paper::RealDrives, claims: real_drives::CLAIMS, run: real_drives::reproduce },
     Experiment { paper: Paper::Ablation, claims: ablation::CLAIMS, run: ablation::reproduce },
 ];
 
