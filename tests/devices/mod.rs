@@ -241,8 +241,8 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(border_devices())
     .chain(combined_devices())
     .chain(unit_devices())
-    .chain(superblock_devices())
     .chain(machine_devices())
+    .chain(superblock_devices())
     .collect()
 }
 

@@ -8,7 +8,7 @@ use prefetch_index::prefetch_index;
 use crate::contents::Contents;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
-use crate::superblock::{Superblocks, Weave};
+use crate::weave::{Superblocks, Weave};
 use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn, Shape};
 
 /// Whether a block can be used.

@@ -25,6 +25,7 @@ mod stages;
 mod superblock;
 mod timers;
 mod timing;
+mod weave;
 
 pub use array::{Array, BlockCondition, Change, Silicon};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
@@ -35,6 +36,6 @@ pub use oob::{Extent, Extents, Oob, PageUse};
 pub use op::{Cause, Done, Kind, OpId};
 pub use schedule::{Counters, Nand, NandConfig, Ready};
 pub use shape::Shape;
-pub use superblock::Superblocks;
 pub use timers::Time;
 pub use timing::{ReadRetry, Scheduler, Suspend, Timing, TimingError};
+pub use weave::Superblocks;

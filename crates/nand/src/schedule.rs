@@ -146,10 +146,10 @@ pub struct Counters {
     pub suspensions: u64,
     /// Array operations that covered several planes.
     pub multi_plane: u64,
-    /// Reads of pages that had to be rebuilt from their stripe.
-    pub rebuilt: u64,
     /// Repetitions of reads.
     pub read_retries: u64,
+    /// Reads of pages that had to be rebuilt from their stripe.
+    pub rebuilt: u64,
 }
 
 /// An operation that may go to its die, as the controller sees it.
@@ -346,6 +346,14 @@ impl Nand {
             return self.load(self.geometry().die_of_plane(plane));
         }
         self.array.dies_of(plane).map(|die| self.load(die)).sum()
+    }
+    /// Whether a die has nothing to do.
+    pub fn has_idle_die(&self) -> bool {
+        self.dies.iter().any(|die| die.load == 0)
+    }
+    /// Whether the die of a plane as it is addressed, or one of them, has nothing to do.
+    pub fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.array.dies_of(plane).any(|die| self.load(die) == 0)
     }
     /// Nanoseconds that each die was busy, and each channel.
     pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {

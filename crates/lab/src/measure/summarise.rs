@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use nandle_ssd::controller::PURPOSE_NAMES;
 use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::schemes::SchemeConfig;
-use nandle_ssd::{DeviceConfig, Ssd, Stats};
+use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter};
+use super::{Latency, Meter, Steadiness};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -38,6 +38,8 @@ pub struct Context {
     pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
+    /// How steady the device was, of a run until it is.
+    pub steady: Option<Steadiness>,
 }
 
 /// Beside those of schemes: what collection resorts to where a scheme chooses page types.
@@ -92,7 +94,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
-    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
     let addressed = config.unit_geometry();
     let held =
@@ -123,10 +125,16 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         users: users(meter, simulated_ns),
         waf,
         waf_parts,
-        waf_steady: steadiness.waf_steady,
+        waf_steady: steadiness.waf,
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        steady: Steady {
+            reached: steadiness.steady,
+            band: steadiness.band,
+            waf: steadiness.waf,
+            from_drive_writes: steadiness.from_drive_writes,
+        },
         link: link(ssd, simulated_ns),
         controller: controller(ssd, simulated_ns),
         units: Units { bytes: config.unit_bytes().into(), padding },
@@ -191,7 +199,7 @@ fn host_streams(stats: &Stats) -> usize {
 
 /// The streams of a drive, with what was written for each.
 #[must_use]
-pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
+pub fn per_stream(config: &DeviceConfig, stats: &Stats, written: u64) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
     let scheme = &config.scheme;
     // The drive counts its host streams, then all objects, then what it writes for itself; handles that
@@ -220,11 +228,13 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
             host_bytes,
             media_bytes,
             waf: None,
+            waf_part: 0.0,
         });
     }
     per_stream.retain(|s| !matches!(s.kind.as_str(), "objects" | "internal") || s.media_bytes > 0);
     for (number, stream) in per_stream.iter_mut().enumerate() {
         stream.stream = number as u64;
+        stream.waf_part = if written == 0 { 0.0 } else { stream.media_bytes as f64 / written as f64 };
         stream.waf = (stream.host_bytes > 0).then(|| stream.media_bytes as f64 / stream.host_bytes as f64);
     }
     per_stream
@@ -244,7 +254,7 @@ fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
         fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
         block_erases_by_trim: stats.block_erases_by_trim,
         dedicated_demoted: stats.dedicated_demoted,
-        per_stream: per_stream(config, stats),
+        per_stream: per_stream(config, stats, meter.written),
         per_class: classes
             .map(|(number, class)| Class {
                 class: number as u64,
@@ -260,6 +270,8 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
     let stats = ssd.stats();
     let mut all = Latency::default();
     meter.latency.iter().for_each(|l| all.add(l));
+    // What a trim covers is not transferred.
+    all.bytes -= meter.latency[Op::Trim as usize].bytes;
     let requests = |l: &Latency| requests(l, simulated_ns);
     let [read, write, trim, flush] = &meter.latency;
     Host {

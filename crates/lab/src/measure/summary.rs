@@ -70,14 +70,17 @@ group! {
         waf: Option<f64>,
         /// What `waf` is made of.
         waf_parts: WafParts,
-        /// `waf` over the last third of the host's writes; null without any.
+        /// `waf` over the windows that `steady` was judged by, mostly the last third of the host's writes; null without any.
         waf_steady: Option<f64>,
         /// Logical capacities written since the beginning, preparation included.
         drive_writes: f64,
-        /// The device had come to rest: a drive write since collection began, and both halves of the last third of the writes agree in WAF to 5%.
+        /// The device had come to rest: a drive write since collection began, and over the last three windows neither WAF nor
+        /// mean latency spread by more than the band.
         steady_state: bool,
         /// If it had not, why.
         steady_state_reason: String,
+        /// How steady it was.
+        steady: Steady,
         /// Host link; all 0 without one.
         link: Link,
         /// Processor cores; all 0 without a controller.
@@ -114,6 +117,19 @@ group! {
         raw: u64,
         /// What the host sees.
         logical: u64,
+    }
+}
+group! {
+    /// How steady the device was at the end.
+    Steady {
+        /// `steady_state`.
+        reached: bool,
+        /// Most that WAF and mean latency might spread over the windows, as a share of their mean.
+        band: f64,
+        /// `waf_steady`.
+        waf: Option<f64>,
+        /// Logical capacities written by the time that the windows began; null if the host wrote nothing.
+        from_drive_writes: Option<f64>,
     }
 }
 group! {
@@ -431,12 +447,14 @@ group! {
         stream: u64,
         /// What it holds: `normal` (without streams), `stream`, `handle` (FDP), `objects` (all of FlashAlloc's), `internal` (map, log, and copies whose stream is no longer known).
         kind: String,
-        /// Bytes of the host's programmed for it.
+        /// Bytes of the host's programmed for it, without those that a read-modify-write carried along.
         host_bytes: u64,
         /// Bytes programmed for it, copies included.
         media_bytes: u64,
         /// Their ratio; null until something of the host's was programmed for it.
         waf: Option<f64>,
+        /// Its part of the drive's WAF: media bytes over all bytes that the host wrote. The parts add up to `waf`.
+        waf_part: f64,
     }
 }
 group! {

@@ -99,6 +99,8 @@ pub struct Outcome {
     pub logical: u64,
     /// Nanoseconds that the phase took.
     pub ns: u64,
+    /// The device had come to rest at the end.
+    pub steady: bool,
     /// What was written, in intervals of it.
     pub written: Vec<Interval>,
     /// What each user was served; none where there is only one.
@@ -301,12 +303,14 @@ pub fn run(
     for (cause, types) in ssd.counters().programs.iter().enumerate() {
         programs[cause] = types.iter().sum();
     }
+    let steady = meter.steadiness(&ssd).steady;
     let [reads, writes, ..] = meter.latency;
     Ok(Outcome {
         workload,
         policy: POLICIES.into_iter().find(|&known| config.scheme.has(known)).unwrap_or(BY_TIME),
         logical: ssd.layout().logical_bytes,
         ns: meter.ended_ns - meter.begun_ns,
+        steady,
         written,
         users: meter.users,
         writes,
@@ -427,6 +431,7 @@ fn neighbours(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), 
             "calls by",
             "WAF",
             "WAF late",
+            "steady",
             "OPS MB/s",
             "OPS ratio",
             "TPS MB/s",
@@ -438,6 +443,7 @@ fn neighbours(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), 
     for ((who, _), o) in jobs.iter().zip(&outcomes) {
         let [ops, tps] = [DB_BENCH, TPC_C].map(|tenant| (o.done(tenant), outcomes[0].done(tenant)));
         let mut row: Vec<Cell> = vec![(*who).into(), o.waf().into(), o.waf_of_last(0.5).into()];
+        row.push(if o.steady { "yes" } else { "no" }.into());
         row.extend([ops.0 / 1e6, ops.0 / ops.1, tps.0 / 1e6, tps.0 / tps.1].map(Cell::from));
         row.extend([Cell::from(o.of("mysql", "clients", Op::Read).mean_ns() / 1e3), o.moved.into()]);
         table.rows.push(row);
@@ -616,6 +622,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
             "WAF",
             "WAF late",
             "WAF end",
+            "steady",
             "MB/s",
             "OPS MB/s",
             "TPS MB/s",
@@ -638,7 +645,8 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
     for o in outcomes {
         let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.into()];
         row.push((o.bytes() as f64 / o.logical as f64).into());
-        row.extend([o.waf(), o.waf_of_last(0.5), o.waf_of_last(0.1), o.throughput() / 1e6].map(Cell::from));
+        row.extend([o.waf(), o.waf_of_last(0.5), o.waf_of_last(0.1)].map(Cell::from));
+        row.extend([if o.steady { "yes" } else { "no" }.into(), Cell::from(o.throughput() / 1e6)]);
         row.extend([DB_BENCH, TPC_C].map(|tenant| Cell::from(o.done(tenant) / 1e6)));
         let late = |share: f64| o.writes.percentile_ns(share) as f64;
         let latencies = [o.writes.mean_ns(), late(0.99), late(0.999), o.reads.mean_ns()];

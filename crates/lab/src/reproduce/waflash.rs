@@ -64,7 +64,7 @@ pub(super) fn run(bench: &Bench<'_>, trials: &[Trial]) -> Result<Vec<Measured>, 
 }
 
 /// Columns of [`row`].
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "workload",
     "setting",
     "scheme",
@@ -91,6 +91,7 @@ const COLUMNS: [&str; 26] = [
     "parts in them",
     "RMW ms",
     "WAF",
+    "steady",
 ];
 
 fn row(t: &Trial, m: &Measured) -> Vec<Cell> {
@@ -106,6 +107,7 @@ fn row(t: &Trial, m: &Measured) -> Vec<Cell> {
     let versions = ["versions_written", "refused", "merges_pressure", "compacted_pages", "compacted_extents"];
     row.extend(versions.map(|key| Cell::from(s.counter(&format!("multi_version.{key}")))));
     row.extend([s.rmw.lat_ns.mean / 1e6, s.waf.unwrap_or(f64::NAN)].map(Cell::from));
+    row.push(m.steady().into());
     row
 }
 

@@ -156,7 +156,7 @@ impl Collect {
             1
         };
         for _ in 0..copies {
-            flash.count_stream(from, 0);
+            flash.count_stream(from, false);
         }
         prefetch_next(flash, block, page);
     }

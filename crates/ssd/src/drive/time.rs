@@ -7,6 +7,9 @@ use super::Ssd;
 use crate::collect::Work;
 use crate::media::Stepped;
 
+/// Bytes of a write's data that a vacant slot keeps room for.
+const MOST_KEPT: usize = 128 << 10;
+
 impl Ssd {
     /// When the next thing happens, if anything is under way.
     pub fn next_event(&mut self) -> Option<Time> {
@@ -110,7 +113,12 @@ impl Ssd {
     pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
-        request.data = Vec::new();
+        // Memory got anew costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
+        if request.data.capacity() > MOST_KEPT {
+            request.data = Vec::new();
+        } else {
+            request.data.clear();
+        }
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);
         done.push(Completion { id: request.id, at, status: request.status, data, unreadable });

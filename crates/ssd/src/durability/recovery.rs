@@ -502,7 +502,7 @@ impl Recovery<'_> {
     /// A hash of where every sector lies, whatever the order of a logical page's fragments.
     fn map_digest(&self) -> u64 {
         let mut hash = 0_u64;
-        for lpn in (0..self.flash.fragments().len()).filter(|&lpn| !self.flash.fragments().is_unmapped(lpn)) {
+        for lpn in self.flash.fragments().mapped() {
             let list = self.flash.fragments().get(lpn, self.flash.array());
             let sum = merge_same_place(list).iter().fold(0, |sum: u64, f| {
                 let place = u64::from(f.ppn.0) << 8 | u64::from(f.shift as u8);
@@ -519,8 +519,7 @@ impl Recovery<'_> {
             return;
         }
         let mut seen = BTreeSet::new();
-        for lpn in
-            (0..self.flash.fragments().len()).filter(|&lpn| self.flash.fragments().single(lpn).is_none())
+        for lpn in self.flash.fragments().mapped().filter(|&lpn| self.flash.fragments().single(lpn).is_none())
         {
             for f in self.flash.fragments().get(lpn, self.flash.array()) {
                 if !scan.scanned.contains(&self.flash.geometry().block_of(f.ppn)) && seen.insert(f.ppn) {
@@ -564,7 +563,7 @@ impl Recovery<'_> {
             }
         }
         let mut live = BTreeSet::new();
-        for lpn in 0..self.flash.logical_pages() {
+        for lpn in self.flash.fragments().mapped() {
             for f in self.flash.fragments().get(lpn, self.flash.array()) {
                 live.insert(f.ppn);
             }

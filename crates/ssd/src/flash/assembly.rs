@@ -129,7 +129,7 @@ impl Flash {
         let group = GroupId::from_number(self.array().stream(page.first));
         let empty = self.media.seal(&page);
         for _ in 0..empty {
-            self.count_stream(group, 0);
+            self.count_stream(group, false);
         }
         if page.cause == Cause::Gc {
             self.copies[plane as usize] += 1;

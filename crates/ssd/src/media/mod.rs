@@ -151,7 +151,11 @@ impl Media {
     }
     /// Whether a die has nothing to do.
     pub(crate) fn has_idle_die(&self) -> bool {
-        (0..self.array().flash().dies()).any(|die| self.nand.load(die) == 0)
+        self.nand.has_idle_die()
+    }
+    /// Whether the die of `plane`, or one of those of its superblocks, has nothing to do.
+    pub(crate) fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.nand.has_idle_die_at(plane)
     }
     /// Operations under way.
     #[inline]
