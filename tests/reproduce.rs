@@ -49,6 +49,19 @@ fn buffers_on_the_twins() {
     assert!(pc_lru < mca && mca < 1.0, "pc-lru {pc_lru}, mca {mca}, lru 1");
 }
 
+/// A counter of a real drive: the Micron's amplification of uniform writes over 50%, 70% and 80% of it, to which
+/// nothing was fitted.
+#[test]
+fn the_micron_amplifies_as_its_counter_says() {
+    let (report, _) = report("real-drives", &["--claim", "real-waf-uniform", "-j", "2"]);
+    let predicted = report.claims.iter().filter(|c| c.place == "counter" && c.predicts());
+    let figures: Vec<(f64, f64)> = predicted.map(|c| (c.paper, c.ours.expect("computed"))).collect();
+    assert!(figures.len() >= 3, "{:?}", report.claims);
+    for (theirs, ours) in figures {
+        assert!((ours / theirs - 1.0).abs() < 0.05, "{ours} for {theirs}");
+    }
+}
+
 #[test]
 fn unaligned_writes_make_tails() {
     let (report, _) = report("waflash", &["--claim", "waflash-fig1-tail"]);

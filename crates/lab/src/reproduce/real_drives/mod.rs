@@ -6,6 +6,7 @@
 mod amplification;
 mod measured;
 mod scaled;
+mod speed;
 
 use super::{Bench, Report};
 use crate::Error;
@@ -16,9 +17,13 @@ const SKEWED: &str = "real-waf-skewed";
 const ZONES: &str = "real-waf-zones";
 const FDP: &str = "real-waf-fdp";
 const OVER_TIME: &str = "real-waf-over-time";
+const THROUGHPUT: &str = "real-throughput";
+const KNEE: &str = "real-knee";
+const LATENCY: &str = "real-latency";
+const SHEET: &str = "real-data-sheet";
 
 /// Names of the claims.
-pub const CLAIMS: &[&str] = &[UNIFORM, SKEWED, ZONES, FDP, OVER_TIME];
+pub const CLAIMS: &[&str] = &[UNIFORM, SKEWED, ZONES, FDP, OVER_TIME, THROUGHPUT, KNEE, LATENCY, SHEET];
 
 /// Whether there is a preset of that name.
 fn exists(preset: &str) -> bool {
@@ -32,5 +37,6 @@ fn why(_claim: &str, _workload: &str) -> &'static str {
 
 /// The evaluation.
 pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
-    amplification::reproduce(bench, report)
+    amplification::reproduce(bench, report)?;
+    speed::reproduce(bench, report)
 }
