@@ -136,8 +136,9 @@ fn calibrate(transport: &'static str, client: &mut dyn Reads, time: Duration) ->
 pub fn run(dir: &Path, time: Duration) -> Result<Vec<Calibration>, Error> {
     let fail = |what: &'static str| move |e: io::Error| Error::io(what, e);
     // Nothing is stored: reads take the controller's time alone.
-    let drive =
-        Wanted { device: "demo", ..Wanted::default() }.load().map_err(|e| Error::input(e.to_string()))?;
+    let drive = Wanted { device: "demo-page", ..Wanted::default() }
+        .load()
+        .map_err(|e| Error::input(e.to_string()))?;
     let (driver, device) = Driver::start(&drive, None, &Options { seed: 1, ..Options::default() })?;
     let thread = std::thread::Builder::new().name("drive".into()).spawn(move || driver.run());
     let thread = thread.map_err(fail("a thread for the drive"))?;
