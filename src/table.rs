@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nandle_lab::measure::metrics::{METRICS, ratio};
+use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
 use nandle_lab::units::{bytes, count, time};
 
@@ -144,11 +144,16 @@ fn waf(t: &mut String, s: &Summary) {
             "          nothing was programmed: all that was written is still in the write buffer"
         );
     }
-    let steady = if s.steady_state { "yes".into() } else { format!("no ({})", s.steady_state_reason) };
+    let steady = if s.steady_state {
+        format!("yes, within {}%", (s.steady.band * 1000.0).round() / 10.0)
+    } else {
+        format!("no ({})", s.steady_state_reason)
+    };
     let last = s.waf_steady.map_or_else(|| "-".into(), |w| format!("{w:.3}"));
+    let of = s.drive_writes - s.steady.from_drive_writes.unwrap_or(s.drive_writes);
     let _ = writeln!(
         t,
-        "          {last} over the last third; steady state: {steady}; {:.2} drive writes",
+        "          {last} over the last {of:.2} of {:.2} drive writes; steady state: {steady}",
         s.drive_writes
     );
 }
@@ -416,6 +421,9 @@ pub fn comparison(runs: &[(&str, &Summary)]) -> String {
                 Some(value) => format!("{}  {:>6}", metric.unit.show(value), ratio(Some(value), base)),
                 None => "-".into(),
             });
+            if metric.key == STEADY_BELOW {
+                t += &cells("  steady", &|c| format!("{}        ", steady(c.1)));
+            }
         }
     }
     t

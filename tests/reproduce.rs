@@ -6,8 +6,9 @@
 use std::sync::atomic::AtomicBool;
 
 use assert_cmd::Command;
+use nandle_lab::reproduce::ledger::Row;
 use nandle_lab::reproduce::traces::{self, Real};
-use nandle_lab::reproduce::{Options, Paper, Report, Verdict, across, run};
+use nandle_lab::reproduce::{Kind, Options, Paper, Report, Verdict, across, run};
 use nandle_lab::workload::Asked;
 
 fn nandle() -> Command {
@@ -55,6 +56,22 @@ fn unaligned_writes_make_tails() {
     let ratios = table.rows.iter().map(|r| serde_json::to_value(&r[1]).expect("plain data"));
     // At every rate, with a buffer and without.
     assert!(ratios.into_iter().all(|r| r.as_f64().expect("a figure") > 1.5), "{table:?}");
+}
+
+#[test]
+fn the_ledger_has_every_figure_with_its_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let (report, _) = report("waflash", &["--claim", "waflash-unaligned-8k", "-o", out]);
+    let text = std::fs::read_to_string(folder.path().join("ledger.json")).expect("the ledger");
+    let rows: Vec<Row> = serde_json::from_str(&text).expect("rows");
+    assert_eq!(rows, report.ledger());
+    // The shares that the twins are drawn from; nothing is predicted.
+    assert!(rows.len() == 4 && rows.iter().all(|r| r.kind == Kind::Input && !r.fitted), "{rows:?}");
+    assert_eq!(report.predictions(), (0, 0), "{}", report.tally());
+    let raw: Vec<serde_json::Value> = serde_json::from_str(&text).expect("rows");
+    assert_eq!(raw[0]["paper"], "waflash", "{text}");
+    assert!(raw.iter().all(|r| r["kind"] == "input" && r["verdict"] == "met"), "{text}");
 }
 
 #[test]
@@ -119,6 +136,6 @@ fn every_claim_gets_a_verdict() {
             let silent = of().find(|c| c.verdict != Verdict::Met && c.why.is_empty());
             assert_eq!(silent, None, "a claim that is not met says why");
         }
-        assert!(report.count(Verdict::Met) > 0, "{}", paper.name());
+        assert!(report.claims.iter().any(|c| c.verdict == Verdict::Met), "{}", paper.name());
     }
 }

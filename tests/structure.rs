@@ -53,8 +53,23 @@ fn flash_imports_downwards() {
     stands(
         "crates/nand/src",
         &[
-            "timers", "cell", "geometry", "shape", "fault", "oob", "op", "contents", "timing", "array",
-            "slots", "changes", "stages", "schedule", "power",
+            "timers",
+            "cell",
+            "geometry",
+            "shape",
+            "weave",
+            "fault",
+            "oob",
+            "op",
+            "contents",
+            "timing",
+            "array",
+            "slots",
+            "superblock",
+            "changes",
+            "stages",
+            "schedule",
+            "power",
         ],
     );
 }

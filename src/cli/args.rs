@@ -6,10 +6,12 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nandle_io::Range;
 use nandle_lab::Error;
 use nandle_lab::address::Fit;
-use nandle_lab::config::{Drive, Wanted};
+use nandle_lab::config::{Drive, Wanted, whole};
 use nandle_lab::logs::Page;
+use nandle_lab::measure::{AT_MOST, UNTIL_BAND, Until};
 use nandle_lab::replay::PowerCuts;
 use nandle_lab::sweep::Shard;
+use nandle_lab::units::{parse_bytes, parse_count};
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
 
@@ -49,11 +51,11 @@ pub enum Command {
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(Reproduce),
     /// List the devices that come with the program.
-    Presets,
+    Presets(Listing),
     /// List the policies that --scheme takes.
-    Schemes,
+    Schemes(Listing),
     /// List the workloads that --workload takes beside files.
-    Workloads,
+    Workloads(Listing),
     /// Check a device file and show what it resolves to.
     Validate(Validate),
     /// Print the JSON schema of device files.
@@ -75,10 +77,19 @@ pub enum Command {
     },
 }
 
+/// How a list is shown.
+#[derive(Debug, Group)]
+pub struct Listing {
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The device and what is changed of it.
 #[derive(Debug, Group)]
 pub struct Device {
-    /// Preset name (see `nandle presets`) or TOML file; the preset demo if not given.
+    /// Preset name (see `nandle presets`) or TOML file, with @1/16 behind it for a sixteenth of its blocks; the
+    /// preset demo if not given.
     #[arg(short, long, value_name = "NAME|FILE")]
     pub device: Option<String>,
     /// Policy or sum of policies, such as lru+page (see `nandle schemes`).
@@ -115,7 +126,8 @@ impl Device {
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
         } else if let Some(fill) = self.fill {
-            let plain = Wanted { device, scheme, sets: &self.sets }.load()?;
+            // Of a fraction, shares are those of the whole.
+            let plain = Wanted { device: whole(device), scheme, sets: &self.sets }.load()?;
             let geometry = &plain.config.geometry;
             let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));
@@ -215,7 +227,7 @@ pub struct Serve {
     #[arg(long, value_name = "F")]
     pub dilation: Option<f64>,
     /// Cut the power once so many commands have been submitted to the drive, and end.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace that `nandle run` replays (.csv, .parquet, .gz, .zst, .xz).
     #[arg(long, value_name = "TRACE")]
@@ -242,6 +254,8 @@ pub struct Doctor {
     /// Measure what this machine can serve in real time, by transport: some seconds.
     #[arg(long)]
     pub calibrate: bool,
+    #[command(flatten)]
+    pub listing: Listing,
 }
 
 /// `nandle flashalloc`
@@ -255,7 +269,7 @@ pub struct FlashAlloc {
     pub files: Vec<PathBuf>,
     /// Where the block device of those files' file system begins on the drive, in bytes; found in sysfs for
     /// partitions and loop devices.
-    #[arg(long, value_name = "BYTES", requires = "files")]
+    #[arg(long, value_name = "BYTES", requires = "files", value_parser = parse_bytes)]
     pub offset: Option<u64>,
     /// Ranges of the object: first logical block, and how many.
     #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = range)]
@@ -304,7 +318,7 @@ pub struct Top {
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
     /// End after so many looks.
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub count: Option<u64>,
 }
 
@@ -333,10 +347,10 @@ pub struct Reading {
     #[arg(long, value_name = "REGEX")]
     pub regex: Option<String>,
     /// Bytes per unit of the expression's offset: 1, 512, 4096...
-    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex", value_parser = parse_bytes)]
     pub offset_unit: u64,
     /// Bytes per unit of the expression's bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex", value_parser = parse_bytes)]
     pub size_unit: u64,
 }
 
@@ -392,14 +406,43 @@ pub struct Issue {
     /// What becomes of addresses beyond the device: wrap, scale or reject.
     #[arg(long, value_name = "HOW", default_value = "scale")]
     pub fit: Fit,
-    /// At most this many requests in the measured part.
-    #[arg(long, value_name = "N")]
+    /// At most this many requests in the measured part (20000, 1.5M).
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
+    #[command(flatten)]
+    pub settling: Settling,
     /// Log every request to io.parquet in the run directory.
     #[arg(long)]
     pub io_log: bool,
     #[command(flatten)]
     pub reading: Reading,
+}
+
+/// When the measured part is over.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Goal {
+    /// When write amplification and mean latency hold.
+    Steady,
+}
+
+/// How long the measured part goes on.
+#[derive(Debug, Group)]
+pub struct Settling {
+    /// Go on with the workload, or repeat the trace, until write amplification and mean latency hold.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub until: Option<Goal>,
+    /// Most that they may spread over the last three windows, as a share of their mean.
+    #[arg(long, value_name = "SHARE", default_value_t = UNTIL_BAND, requires = "until")]
+    pub band: f64,
+    /// Give up after so many writes of the range that the workload writes.
+    #[arg(long, value_name = "DRIVE WRITES", default_value_t = AT_MOST, requires = "until")]
+    pub at_most: f64,
+}
+
+impl Settling {
+    pub fn until(&self) -> Option<Until> {
+        self.until.map(|Goal::Steady| Until { band: self.band, at_most: self.at_most })
+    }
 }
 
 impl Issue {
@@ -418,6 +461,7 @@ impl Issue {
             time_scale: self.time_scale,
             fit: self.fit,
             trace: self.reading.options(),
+            until: self.settling.until(),
         }
     }
 }
@@ -450,7 +494,7 @@ pub struct Run {
     pub output_format: OutputFormat,
     /// Print what becomes of the first N requests of the measured part: each flash operation with its
     /// cause, place, start and duration.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = parse_count)]
     pub explain: u64,
     #[command(flatten)]
     pub issue: Issue,
@@ -486,6 +530,8 @@ pub struct Sweep {
     /// Runs at a time.
     #[arg(short, long, value_name = "N", default_value_t = workers())]
     pub jobs: usize,
+    #[command(flatten)]
+    pub settling: Settling,
     /// Only this part of the grid, such as 1/4 for the first of four machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
@@ -597,7 +643,7 @@ pub enum Trace {
         #[command(flatten)]
         input: Input,
         /// How many.
-        #[arg(short = 'n', long, default_value_t = 10)]
+        #[arg(short = 'n', long, default_value_t = 10, value_parser = parse_count)]
         lines: u64,
     },
     /// Write a named workload or fio job as a trace.
@@ -637,7 +683,7 @@ pub struct Input {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// At most this many requests (of the last phase, in a generated workload).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
     #[command(flatten)]
     pub reading: Reading,

@@ -120,13 +120,14 @@ fn percentile(latency: &Value, share: &str) -> String {
     }
 }
 
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("host", "host"),
     ("padding", "padding"),
     ("gc", "garbage collection"),
     ("merge", "merges"),
     ("map", "map"),
     ("meta", "metadata"),
+    ("parity", "parity"),
 ];
 
 /// What is left of it on a terminal.
@@ -200,13 +201,14 @@ fn table(v: &Value) -> String {
     let programs = &v["flash"]["programs"];
     let _ = writeln!(
         t,
-        "programs  {}: {} host, {} collection, {} merges, {} map, {} metadata; {} erases",
+        "programs  {}: {} host, {} collection, {} merges, {} map, {} metadata, {} parity; {} erases",
         count(whole(&programs["total"])),
         count(whole(&programs["host"])),
         count(whole(&programs["gc"])),
         count(whole(&programs["merge"])),
         count(whole(&programs["map"])),
         count(whole(&programs["meta"])),
+        count(whole(&programs["parity"])),
         count(whole(&v["flash"]["erases"]))
     );
     let _ = writeln!(

@@ -92,6 +92,7 @@ pub fn base() -> DeviceConfig {
         controller: ControllerConfig::default(),
         buffer: BufferConfig::default(),
         mapping: Default::default(),
+        superblock: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
@@ -241,6 +242,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(combined_devices())
     .chain(unit_devices())
     .chain(machine_devices())
+    .chain(superblock_devices())
     .collect()
 }
 
@@ -488,6 +490,90 @@ pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.cell.kind = CellKind::Tlc;
                 c.cell.program_order = ProgramOrder::Relaxed;
                 everything(c);
+            }),
+        ),
+    ]
+}
+
+/// Devices whose blocks are opened, filled and erased together across the dies.
+pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |parity: u32, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.scheme.striping = "superblock".into();
+        c.superblock.parity = parity;
+        c.geometry.blocks_per_plane = 24;
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let large_sectors = |c: &mut DeviceConfig| {
+        c.geometry.sector_bytes = 4096;
+        c.geometry.page_bytes = 16384;
+        c.mapping.unit_bytes = 4096;
+        c.buffer.bytes = 256 << 10;
+        c.timing.dram_ns = 1000;
+    };
+    vec![
+        ("superblocks", with(0, &|_| ())),
+        (
+            "superblocks of a die, lru",
+            with(0, &|c| {
+                c.superblock.dies = 1;
+                c.buffer.bytes = 64 << 10;
+            }),
+        ),
+        ("superblocks, parity", with(4, &|c| c.timing.multi_plane = true)),
+        (
+            "superblocks, mirrored, TLC, wear levelling, factory bad",
+            with(2, &|c| {
+                c.cell.kind = CellKind::Tlc;
+                c.timing.read_ns = vec![50_000, 100_000, 150_000];
+                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+                c.wear.static_gap = 4;
+                c.wear.factory_bad = 0.05;
+                c.op_ratio = 3.0;
+            }),
+        ),
+        (
+            "superblocks, parity, quarter units, fifo",
+            with(4, &|c| {
+                large_sectors(c);
+                c.scheme.buffer = "fifo".into();
+                c.op_ratio = 1.8;
+            }),
+        ),
+        (
+            "superblocks, parity, quarter units, two handles, often a checkpoint",
+            with(4, &|c| {
+                large_sectors(c);
+                c.scheme.streams = "fdp".into();
+                c.streams.count = 2;
+                c.streams.isolation = Isolation::Persistently;
+                c.recovery.checkpoint_interval = 4;
+                c.geometry.blocks_per_plane = 28;
+                c.op_ratio = 1.8;
+            }),
+        ),
+        (
+            "superblocks, parity, units of two planes, capacitors",
+            with(2, &|c| {
+                c.mapping.unit_bytes = 8192;
+                c.recovery.plp = true;
+                c.op_ratio = 3.0;
+            }),
+        ),
+        (
+            "superblocks, versions, compaction, objects, tiny mapping cache",
+            with(0, &|c| {
+                c.scheme.mapping = "multi-version".into();
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.streams = "flashalloc".into();
+                c.buffer.bytes = 48 << 10;
+                c.map_cache.bytes = 8192;
+                c.geometry.blocks_per_plane = 30;
+                c.timing.suspend = Suspend::ProgramErase;
+                c.timing.suspend_ns = 5_000;
             }),
         ),
     ]

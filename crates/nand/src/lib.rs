@@ -22,8 +22,10 @@ mod schedule;
 mod shape;
 mod slots;
 mod stages;
+mod superblock;
 mod timers;
 mod timing;
+mod weave;
 
 pub use array::{Array, BlockCondition, Change, Silicon};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
@@ -36,3 +38,4 @@ pub use schedule::{Counters, Nand, NandConfig, Ready};
 pub use shape::Shape;
 pub use timers::Time;
 pub use timing::{ReadRetry, Scheduler, Suspend, Timing, TimingError};
+pub use weave::Superblocks;

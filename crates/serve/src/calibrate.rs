@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nandle_host::initiator::{self, Host};
 use nandle_host::wire::op;
 use nandle_lab::config::Wanted;
+use serde_json::{Value, json};
 
 use crate::nbd::wire::{self, Request, command, option};
 use crate::{Device, Driver, Error, Options, nbd, nvme_tcp};
@@ -29,6 +30,15 @@ pub struct Calibration {
     pub floor_ns: [u64; 2],
     /// Requests of 4 KiB that it serves in a second, 32 at a time.
     pub most_iops: f64,
+}
+
+impl Calibration {
+    /// As `nandle doctor --json` shows it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let [half, most] = self.floor_ns;
+        json!({ "transport": self.transport, "floor_ns": { "p50": half, "p99": most }, "iops": self.most_iops })
+    }
 }
 
 /// One client that reads, some at a time.

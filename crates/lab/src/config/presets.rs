@@ -33,6 +33,8 @@ presets!(
     "modern-qlc",
     "modern-qlc-4tb",
     "modern-qlc-16tb",
+    "fdp-emulator-448g",
+    "fdp-emulator-224g",
     "common",
     "gc20",
     "gc10",

@@ -10,7 +10,7 @@ use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter};
+use super::{Latency, Meter, Steadiness};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -38,6 +38,8 @@ pub struct Context {
     pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
+    /// How steady the device was, of a run until it is.
+    pub steady: Option<Steadiness>,
 }
 
 /// Beside those of schemes: what collection resorts to where a scheme chooses page types.
@@ -75,6 +77,7 @@ pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, writ
         merge: over_host(programmed(Cause::Merge)),
         map: over_host(programmed(Cause::Map)),
         meta: over_host(programmed(Cause::Meta)),
+        parity: over_host(programmed(Cause::Parity)),
     }
 }
 
@@ -88,15 +91,15 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
     let flash = flash(ssd);
     let written = meter.written;
-    let page = u64::from(geometry.page_bytes);
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
     let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
-    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
+    let addressed = config.unit_geometry();
     let held =
-        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
-    let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
+        u64::from(addressed.planes()) * u64::from(layout.kept_blocks + layout.open_blocks) + wear.bad_blocks;
+    let usable = (addressed.blocks().saturating_sub(held) * addressed.block_bytes()) as f64;
     let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
     let total = context.trace.completed;
     Summary {
@@ -122,10 +125,16 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         users: users(meter, simulated_ns),
         waf,
         waf_parts,
-        waf_steady: steadiness.waf_steady,
+        waf_steady: steadiness.waf,
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        steady: Steady {
+            reached: steadiness.steady,
+            band: steadiness.band,
+            waf: steadiness.waf,
+            from_drive_writes: steadiness.from_drive_writes,
+        },
         link: link(ssd, simulated_ns),
         controller: controller(ssd, simulated_ns),
         units: Units { bytes: config.unit_bytes().into(), padding },
@@ -324,6 +333,7 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: reads_for(ssd, Cause::Merge),
             map: reads_for(ssd, Cause::Map),
             meta: reads_for(ssd, Cause::Meta),
+            parity: reads_for(ssd, Cause::Parity),
             total: reads,
         },
         programs: Programs {
@@ -332,10 +342,12 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: programs_for(ssd, Cause::Merge),
             map: programs_for(ssd, Cause::Map),
             meta: programs_for(ssd, Cause::Meta),
+            parity: programs_for(ssd, Cause::Parity),
             total: programs,
         },
         read_retries: counters.read_retries,
         erases: counters.erases,
+        rebuilt: counters.rebuilt,
         bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),
         by_page_type: ByPageType { lsb: by_type(0), csb: by_type(1), msb: by_type(2), tsb: by_type(3) },
     }

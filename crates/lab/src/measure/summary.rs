@@ -70,14 +70,17 @@ group! {
         waf: Option<f64>,
         /// What `waf` is made of.
         waf_parts: WafParts,
-        /// `waf` over the last third of the host's writes; null without any.
+        /// `waf` over the windows that `steady` was judged by, mostly the last third of the host's writes; null without any.
         waf_steady: Option<f64>,
         /// Logical capacities written since the beginning, preparation included.
         drive_writes: f64,
-        /// The device had come to rest: a drive write since collection began, and both halves of the last third of the writes agree in WAF to 5%.
+        /// The device had come to rest: a drive write since collection began, and over the last three windows neither WAF nor
+        /// mean latency spread by more than the band.
         steady_state: bool,
         /// If it had not, why.
         steady_state_reason: String,
+        /// How steady it was.
+        steady: Steady,
         /// Host link; all 0 without one.
         link: Link,
         /// Processor cores; all 0 without a controller.
@@ -114,6 +117,19 @@ group! {
         raw: u64,
         /// What the host sees.
         logical: u64,
+    }
+}
+group! {
+    /// How steady the device was at the end.
+    Steady {
+        /// `steady_state`.
+        reached: bool,
+        /// Most that WAF and mean latency might spread over the windows, as a share of their mean.
+        band: f64,
+        /// `waf_steady`.
+        waf: Option<f64>,
+        /// Logical capacities written by the time that the windows began; null if the host wrote nothing.
+        from_drive_writes: Option<f64>,
     }
 }
 group! {
@@ -260,6 +276,8 @@ group! {
         erases: u64,
         /// Bytes programmed.
         bytes_programmed: u64,
+        /// Reads of pages that could not be read and were rebuilt from their stripe.
+        rebuilt: u64,
         /// Operations by page type.
         by_page_type: ByPageType,
     }
@@ -279,6 +297,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// The rest of the stripes of pages that had to be rebuilt.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -296,6 +316,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// Parity of superblocks.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -337,6 +359,8 @@ group! {
         map: f64,
         /// Metadata log.
         meta: f64,
+        /// Parity of superblocks.
+        parity: f64,
         /// The rest of the host's pages: old sectors carried over by read-modify-writes, and room left unfilled.
         padding: f64,
     }

@@ -10,6 +10,7 @@ pub mod across;
 mod bench;
 mod claim;
 pub mod flashalloc;
+pub mod ledger;
 pub mod papa;
 mod paper;
 pub mod poster;
@@ -19,7 +20,7 @@ pub mod traces;
 pub mod waflash;
 
 pub use bench::{Options, Step};
-pub use claim::{Claim, Rule, Verdict};
+pub use claim::{Claim, Kind, Rule, Verdict};
 pub use paper::Paper;
 pub use report::{Cell, Curves, Report, Table};
 

@@ -6,6 +6,7 @@ use nandle_ssd::Ssd;
 
 use crate::Error;
 use crate::config::Drive;
+use crate::measure::metrics::steady;
 use crate::measure::summary::Integrity;
 use crate::measure::{Context, Summary, summarise};
 use crate::oracle::{Oracle, UNIT};
@@ -25,6 +26,10 @@ impl Measured {
     /// Host bytes moved a second.
     pub fn bytes_per_s(&self) -> f64 {
         self.summary.host.all.bw_bytes
+    }
+    /// Whether its WAF is that of a drive at rest.
+    pub fn steady(&self) -> &'static str {
+        steady(&self.summary)
     }
     pub fn iops(&self) -> f64 {
         self.summary.host.all.iops

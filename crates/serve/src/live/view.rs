@@ -165,6 +165,7 @@ impl Book {
                     "merge": programs(Cause::Merge),
                     "map": programs(Cause::Map),
                     "meta": programs(Cause::Meta),
+                    "parity": programs(Cause::Parity),
                     "total": programmed,
                 },
                 "erases": last.counters.erases,

@@ -143,7 +143,7 @@ impl Ssd {
             let slots = self.schemes.destage(&self.flash, buffer);
             let idle = |slot: u32| {
                 let plane = self.flash.space().home_plane(buffer.entry(slot).lpn);
-                plane.is_none_or(|plane| self.flash.media().load(plane) == 0)
+                plane.is_none_or(|plane| self.flash.media().has_idle_die_at(plane))
             };
             let slots = if slots.first().is_none_or(|&slot| idle(slot)) {
                 slots

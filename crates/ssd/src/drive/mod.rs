@@ -130,7 +130,13 @@ impl Ssd {
         let most = SystemPages::most(&config.recovery, page, logical, map_pages, plan.scatters);
         Ok(Self {
             schemes: Self::schemes_of(config, &plan, logical),
-            collect: Collect::new(&config.gc, config.wear.static_gap, g.planes(), seed),
+            collect: Collect::new(
+                &config.gc,
+                config.blocks_in_one(),
+                config.wear.static_gap,
+                g.planes(),
+                seed,
+            ),
             durability: Durability::new(&config.recovery, most),
             config: config.clone(),
             layout,

@@ -128,6 +128,13 @@ impl Ssd {
     }
 
     fn operation_done(&mut self, done: &Done) {
+        if done.cause == Cause::Parity {
+            // Nobody waits for it but the end of its block.
+            if self.operations.is_some() {
+                self.note_operation(done, None);
+            }
+            return self.collect.program_done(done.ppn, &mut self.flash);
+        }
         if done.failed && done.kind == Kind::Program {
             let Self { flash, schemes, durability, collect, .. } = self;
             if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {

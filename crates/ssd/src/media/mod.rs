@@ -133,17 +133,29 @@ impl Media {
     #[inline]
     pub fn chip_is_idle(&self, plane: u32) -> bool {
         let g = self.geometry();
+        if self.array().width() > 1 {
+            return self.nand.load_of_plane(plane) == 0;
+        }
         let chip = g.chip_of_die(g.die_of_plane(plane));
         (chip * g.dies_per_chip..(chip + 1) * g.dies_per_chip).all(|die| self.nand.load(die) == 0)
     }
-    /// Operations at the die of `plane`, under way or queued.
+    /// Operations at the die of `plane`, or at those of its superblocks, under way or queued.
     #[inline]
     pub fn load(&self, plane: u32) -> u32 {
-        self.nand.load(self.geometry().die_of_plane(plane))
+        self.nand.load_of_plane(plane)
+    }
+    /// Operations at the die of a page, under way or queued.
+    #[inline]
+    pub fn load_of_die(&self, die: u32) -> u32 {
+        self.nand.load(die)
     }
     /// Whether a die has nothing to do.
     pub(crate) fn has_idle_die(&self) -> bool {
-        (0..self.geometry().dies()).any(|die| self.nand.load(die) == 0)
+        self.nand.has_idle_die()
+    }
+    /// Whether the die of `plane`, or one of those of its superblocks, has nothing to do.
+    pub(crate) fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.nand.has_idle_die_at(plane)
     }
     /// Operations under way.
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::job::{Distribution, Job};
 use super::values::{Amount, Sizes};
-use crate::synthetic::Target;
+use crate::synthetic::{ENDLESS, Target};
 use crate::{Error, Op, Request, Source};
 use nandle_random::math::{ln, pow};
 use nandle_random::{Alias, Normal, Permutation, Stream, Table, Zipf};
@@ -199,7 +199,7 @@ impl Process {
             });
         }
         let slots = region / least;
-        let endless = job.time_based;
+        let endless = job.time_based || target.requests.is_some_and(|wanted| wanted >= ENDLESS);
         let budget = job.io_size.map_or(region, place).saturating_mul(job.loops);
         let ios = job.number_ios.unwrap_or(u64::MAX);
         let pairs = job.pattern.trim && job.pattern.write;
@@ -231,7 +231,7 @@ impl Process {
             think_ns: job.thinktime_ns,
             stop_ns: job
                 .runtime_ns
-                .filter(|_| job.is_rated())
+                .filter(|_| job.is_rated() && target.requests.is_none_or(|wanted| wanted < ENDLESS))
                 .map_or(u64::MAX, |t| t.saturating_add(start_ns)),
             count: if mixed_flush { None } else { count },
         })

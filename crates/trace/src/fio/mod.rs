@@ -62,7 +62,8 @@ pub fn workload(text: &str, path: &Path, target: &Target) -> Result<Workload, Er
             ));
         }
         if job.stonewall && !group.is_empty() {
-            let made = phase(&group, target, None).map_err(|(line, what)| fail(line, what))?;
+            let whole = Target { requests: None, ..*target };
+            let made = phase(&group, &whole, None).map_err(|(line, what)| fail(line, what))?;
             phases.push(made);
             group.clear();
         }

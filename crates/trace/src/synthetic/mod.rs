@@ -26,7 +26,7 @@ pub(crate) mod measure;
 pub use fit::{Fitted, fit};
 pub use paper::Published;
 pub use user::{Replay, User};
-pub use workload::{Phase, Target, Workload};
+pub use workload::{ENDLESS, Phase, Target, Workload};
 
 use crate::Error;
 use workload::Entry;
