@@ -256,6 +256,8 @@ pub struct Doctor {
     /// Measure what this machine can serve in real time, by transport: some seconds.
     #[arg(long)]
     pub calibrate: bool,
+    #[command(flatten)]
+    pub listing: Listing,
 }
 
 /// `nandle flashalloc`
