@@ -61,6 +61,9 @@ pub enum Command {
     /// Describe, convert, generate and fit traces.
     #[command(subcommand)]
     Trace(Trace),
+    /// Run a program, and its own check on every kind of state that a power cut may leave of its files.
+    #[cfg(target_os = "linux")]
+    CrashTest(Box<super::crash_test::CrashTest>),
     /// Check that the program and its surroundings are in order.
     Doctor,
     /// Print completions for a shell.

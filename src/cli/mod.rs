@@ -2,6 +2,8 @@
 
 mod args;
 mod compare;
+#[cfg(target_os = "linux")]
+mod crash_test;
 mod doctor;
 mod fsck;
 mod lists;
@@ -43,6 +45,8 @@ pub fn main() -> ExitCode {
         args::Command::Validate(validate) => lists::validate(&validate),
         args::Command::Schema => lists::schema(),
         args::Command::Trace(command) => trace::trace(command),
+        #[cfg(target_os = "linux")]
+        args::Command::CrashTest(args) => crash_test::crash_test(&args),
         args::Command::Doctor => doctor::doctor(),
         args::Command::Completions { shell } => completions(shell),
         args::Command::Man { dir } => man(&dir),
