@@ -1,5 +1,6 @@
 """LMDB under `nandle crash-test` (`pip install lmdb`): counters that move together.
 
+    lmdb_store.py make
     lmdb_store.py run [--nosync]
     lmdb_store.py check [--stay] [--acknowledged]
 """
@@ -45,11 +46,14 @@ def check(folder, output, acknowledged):
 def main():
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("make")
     commands.add_parser("run").add_argument("--nosync", action="store_true")
     checking = commands.add_parser("check")
     checking.add_argument("--stay", action="store_true")
     checking.add_argument("--acknowledged", action="store_true")
     args = parser.parse_args()
+    if args.command == "make":
+        return lmdb.open(os.environ["NANDLE_DIR"], map_size=16 << 20).close()
     if args.command == "run":
         return run(os.environ["NANDLE_DIR"], args.nosync)
     if args.stay:

@@ -12,7 +12,6 @@ use nandle_crash::model::{self, Sweep};
 use nandle_crash::shrink::smallest;
 use nandle_crash::story::{Failure as Told, Names, tell};
 use nandle_lab::units::count;
-use nandle_observe::tree::Tree;
 use nandle_observe::{Means, Task};
 use serde::Serialize;
 
@@ -196,13 +195,7 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
 }
 
 fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
-    let tree = match &args.dir {
-        // A folder that is not there is an empty one.
-        Some(dir) if dir.exists() => Tree::load(dir).map_err(|e| {
-            Failure::Input(format!("--dir: {}: {e}; expected a folder that can be read", dir.display()))
-        })?,
-        _ => Tree::default(),
-    };
+    let tree = super::record::files_of(args.dir.as_ref())?;
     let jobs = args
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
@@ -244,7 +237,7 @@ fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed, save: &Path) 
     let mut bench = Bench::new(&campaign.check)?;
     let smallest = smallest(first, &sweep, &mut bench, &output)?;
     let names = Names::new(&observation.before, &observation.events);
-    let mut told = tell(&names, &smallest, (first.number, first.sort), &output);
+    let mut told = tell(&names, &smallest, (first.number, first.sort), campaign.lie, &output);
     let state = smallest.moment.build(&smallest.choice);
     let saved = Saved::new(&campaign.check, &state, &output[..smallest.moment.said], &told.story);
     saved.write(save)?;

@@ -3,10 +3,14 @@
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
+mod cost;
+#[cfg(target_os = "linux")]
 mod crash_test;
 mod doctor;
 mod fsck;
 mod lists;
+#[cfg(target_os = "linux")]
+mod record;
 mod report;
 mod reproduce;
 mod run;
@@ -47,6 +51,10 @@ pub fn main() -> ExitCode {
         args::Command::Trace(command) => trace::trace(command),
         #[cfg(target_os = "linux")]
         args::Command::CrashTest(args) => crash_test::crash_test(&args),
+        #[cfg(target_os = "linux")]
+        args::Command::Record(args) => record::record(args),
+        #[cfg(target_os = "linux")]
+        args::Command::Cost(args) => cost::cost(&args),
         args::Command::Doctor => doctor::doctor(),
         args::Command::Completions { shell } => completions(shell),
         args::Command::Man { dir } => man(&dir),

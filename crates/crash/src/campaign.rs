@@ -280,7 +280,7 @@ impl Campaign {
     /// The states of one moment; none if that is enough of all.
     fn of_moment(&self, states: &mut Share<'_>, few: bool, stream: &mut Stream) -> Option<()> {
         let moment = states.moment;
-        let mut kinds = of_each_kind(moment);
+        let mut kinds = of_each_kind(moment, self.lie);
         if few {
             for choice in exhaustive(moment) {
                 states.give(choice, Sort::Exhaustive)?;

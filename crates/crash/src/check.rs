@@ -91,6 +91,11 @@ impl<'a> Bench<'a> {
         if self.check.stays { self.ask(&path) } else { self.run(&path, &said) }
     }
 
+    /// Where what the check says is kept.
+    fn words(&self) -> PathBuf {
+        self.folder.path().join("said")
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.check.command);
@@ -100,15 +105,14 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, path: &Path, output: &Path) -> Result<Verdict, Error> {
-        let words = self.folder.path().join("said");
-        let to = File::create(&words).map_err(Error::Folder)?;
+        let to = File::create(self.words()).map_err(Error::Folder)?;
         let too = to.try_clone().map_err(Error::Folder)?;
         let mut command = self.command();
         command.env(FOLDER, path).env(OUTPUT, output).stdin(Stdio::null()).stdout(to).stderr(too);
         let mut child = command.spawn().map_err(Error::Check)?;
         let status = wait(&mut child, self.check.patience);
         end_group(&mut child);
-        let said = ending(&std::fs::read(&words).map_err(Error::Folder)?);
+        let said = ending(&std::fs::read(self.words()).map_err(Error::Folder)?);
         Ok(match status {
             Some(status) => Verdict {
                 passed: status.success(),
@@ -145,14 +149,10 @@ impl<'a> Bench<'a> {
             Err(RecvTimeoutError::Timeout) => self.too_late(String::new()),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = wait(&mut staying.child, Duration::from_secs(1));
+                let said = ending(&std::fs::read(self.words()).unwrap_or_default());
                 let how = status.map_or_else(|| "it closed its output".to_owned(), in_words);
                 let not_found = status.and_then(|status| status.code()) == Some(127);
-                Verdict {
-                    passed: false,
-                    how: format!("{how}, without an answer"),
-                    said: String::new(),
-                    not_found,
-                }
+                Verdict { passed: false, how: format!("{how}, without an answer"), said, not_found }
             }
         };
         end_group(&mut staying.child);
@@ -162,7 +162,9 @@ impl<'a> Bench<'a> {
     fn start(&self) -> Result<Staying, Error> {
         let mut command = self.command();
         command.env(FOLDER, self.path()).env(OUTPUT, self.folder.path().join("files.output"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::Check)?;
+        let errors = File::create(self.words()).map_err(Error::Folder)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        let mut child = command.spawn().map_err(Error::Check)?;
         let gone = || Error::Check(io::Error::other("no pipe"));
         let (input, output) = (child.stdin.take().ok_or_else(gone)?, child.stdout.take().ok_or_else(gone)?);
         let (sender, answers) = channel();

@@ -331,7 +331,7 @@ fn torn(tear: &Tear, old: &Page, new: Option<&Page>) -> Page {
     if let Some(byte) = tear.byte {
         let byte = usize::from(byte);
         page[..byte].copy_from_slice(&new[..byte]);
-        let end = byte.next_multiple_of(SECTOR);
+        let end = (byte + 1).next_multiple_of(SECTOR);
         page[byte..end].fill(0xff);
         return page;
     }

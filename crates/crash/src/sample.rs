@@ -50,7 +50,7 @@ pub fn exhaustive(moment: &Moment) -> impl Iterator<Item = Choice> {
 }
 
 /// One state of each kind, the plain ones first.
-pub fn of_each_kind(moment: &Moment) -> Vec<(Sort, Choice)> {
+pub fn of_each_kind(moment: &Moment, lie: Option<Lie>) -> Vec<(Sort, Choice)> {
     let (all, none) = (moment.all(), moment.none());
     let mut found = vec![(Sort::All, all.clone()), (Sort::None, none.clone())];
     let by = |level: &dyn Fn(&Item) -> bool| {
@@ -76,6 +76,13 @@ pub fn of_each_kind(moment: &Moment) -> Vec<(Sort, Choice)> {
     for index in 0..moment.items.len() {
         for sectors in [0b0000_0001, 0b0000_1111, 0b1111_0000, 0b1111_1110] {
             found.extend(tear(moment, &all, index, sectors).map(|choice| (Sort::Torn, choice)));
+        }
+        if lie == Some(Lie::Tear) && matches!(moment.items[index].key, Key::Page(..)) {
+            for byte in [0, 100, 700, 2100, 3900] {
+                let mut choice = all.clone();
+                choice.tears.push(Tear { item: index, sectors: 0, byte: Some(byte) });
+                found.push((Sort::Torn, choice));
+            }
         }
     }
     found

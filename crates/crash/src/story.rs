@@ -8,7 +8,7 @@ use nandle_observe::tree::Tree;
 use serde::Serialize;
 
 use crate::check::Verdict;
-use crate::model::{Change, FileSystem, Key, Moment};
+use crate::model::{Change, FileSystem, Lie, Moment};
 use crate::sample::Sort;
 use crate::shrink::Smallest;
 
@@ -185,7 +185,13 @@ fn fates(events: &[Event], moment: &Moment, smallest: &Smallest) -> HashMap<usiz
 
 /// Tells it.
 #[must_use]
-pub fn tell(names: &Names<'_>, smallest: &Smallest, found: (u64, Sort), output: &[u8]) -> Failure {
+pub fn tell(
+    names: &Names<'_>,
+    smallest: &Smallest,
+    found: (u64, Sort),
+    lie: Option<Lie>,
+    output: &[u8],
+) -> Failure {
     let moment = &smallest.moment;
     let fates = fates(names.events, moment, smallest);
     let events = moment.events();
@@ -222,11 +228,11 @@ pub fn tell(names: &Names<'_>, smallest: &Smallest, found: (u64, Sort), output: 
         again: None,
         story: String::new(),
     };
-    failure.story = story(&failure, moment);
+    failure.story = story(&failure, moment, lie);
     failure
 }
 
-fn story(failure: &Failure, moment: &Moment) -> String {
+fn story(failure: &Failure, moment: &Moment, lie: Option<Lie>) -> String {
     let mut text = format!("The power goes after step {}", failure.after);
     if let Some(printed) = &failure.printed {
         let _ = write!(text, "; the program had printed {printed:?}");
@@ -243,7 +249,7 @@ fn story(failure: &Failure, moment: &Moment) -> String {
             [first, .., last] if run.len() > 2 => {
                 let _ = writeln!(
                     text,
-                    "  {} (as {} more writes of it up to step {})",
+                    "  {} (and {} more writes of it, up to step {})",
                     line(first),
                     run.len() - 1,
                     last.number
@@ -277,8 +283,6 @@ fn story(failure: &Failure, moment: &Moment) -> String {
         .iter()
         .filter(|flush| flush.number > low && flush.number <= high.max(failure.after))
         .collect();
-    let lost = told.iter().filter(|written| written.fate != Fate::Reached);
-    let lost_paths: Vec<&str> = lost.map(|written| written.path.as_str()).collect();
     if between.is_empty() {
         let _ = writeln!(text, "Between step {low} and the power cut nothing was flushed.");
     } else {
@@ -288,13 +292,14 @@ fn story(failure: &Failure, moment: &Moment) -> String {
         let count = paths.len();
         paths.truncate(4);
         let more = if count > 4 { ", ..." } else { "" };
-        let _ =
-            writeln!(text, "Flushed meanwhile: {}{more}; none of it covers what is lost.", paths.join(", "));
+        let paths = paths.join(", ");
+        let verdict = match lie {
+            None | Some(Lie::Tear) => "none of it covers what is lost",
+            Some(_) => "the drive lied, so that it did not count",
+        };
+        let _ = writeln!(text, "Flushed meanwhile: {paths}{more}; {verdict}.");
     }
-    let is_name =
-        |path: &&str| moment.items.iter().any(|item| matches!(item.key, Key::Names(_))) && !path.is_empty();
     if told.iter().any(|w| w.fate == Fate::Lost && matches!(w.event, "create" | "rename" | "unlink" | "link"))
-        && lost_paths.iter().any(|path| is_name(path))
     {
         text += match moment.fs {
             FileSystem::Posix => "A name is durable when its folder was flushed (fsync of the folder).\n",

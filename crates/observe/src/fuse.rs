@@ -224,7 +224,7 @@ fn entry(result: Result<FileAttr, Errno>, reply: ReplyEntry) {
 
 impl Filesystem for Watched {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        let _ = kernel.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
+        let _ = kernel.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC | InitFlags::FUSE_BIG_WRITES);
         let _ = kernel.set_max_write(MOST_WRITE);
         Ok(())
     }

@@ -4,8 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use crate::Error;
 use crate::event::Event;
@@ -131,10 +130,10 @@ impl Task {
                 recorder.lock().hear();
                 return Ok(status);
             }
-            if stop.load(Ordering::Relaxed) {
+            if stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let _ = child.kill();
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(std::time::Duration::from_millis(2));
             recorder.lock().hear();
         }
     }
