@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nandle_lab::measure::metrics::{METRICS, ratio};
+use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
 use nandle_lab::units::{bytes, count, time};
 
@@ -110,7 +110,7 @@ fn line(t: &mut String, name: &str, r: &Requests) {
         "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         count(r.requests),
         count(r.iops as u64),
-        format!("{}/s", bytes(r.bw_bytes as u64)),
+        if name == "trim" { "-".into() } else { format!("{}/s", bytes(r.bw_bytes as u64)) },
         time(r.lat_ns.mean),
         time(percentile("50.000000")),
         time(percentile("99.000000")),
@@ -144,11 +144,16 @@ fn waf(t: &mut String, s: &Summary) {
             "          nothing was programmed: all that was written is still in the write buffer"
         );
     }
-    let steady = if s.steady_state { "yes".into() } else { format!("no ({})", s.steady_state_reason) };
+    let steady = if s.steady_state {
+        format!("yes, within {}%", (s.steady.band * 1000.0).round() / 10.0)
+    } else {
+        format!("no ({})", s.steady_state_reason)
+    };
     let last = s.waf_steady.map_or_else(|| "-".into(), |w| format!("{w:.3}"));
+    let of = s.drive_writes - s.steady.from_drive_writes.unwrap_or(s.drive_writes);
     let _ = writeln!(
         t,
-        "          {last} over the last third; steady state: {steady}; {:.2} drive writes",
+        "          {last} over the last {of:.2} of {:.2} drive writes; steady state: {steady}",
         s.drive_writes
     );
 }
@@ -181,6 +186,28 @@ fn flash(t: &mut String, s: &Summary) {
             .map(|(name, k)| format!("{name} {}", count(k.programs)))
             .collect();
         let _ = writeln!(t, "          programs by page type: {}", shown.join(", "));
+    }
+}
+
+/// Controller and link, where they take time.
+fn machine(t: &mut String, s: &Summary) {
+    let c = &s.controller;
+    if !c.utilisation.is_empty() {
+        let cores: Vec<String> = c.utilisation.iter().map(|share| format!("{:.0}%", share * 100.0)).collect();
+        let all = c.busy_ns.values().sum::<u64>().max(1) as f64;
+        let mut parts: Vec<(&String, &u64)> = c.busy_ns.iter().filter(|(_, ns)| **ns > 0).collect();
+        parts.sort_by_key(|&(_, &ns)| std::cmp::Reverse(ns));
+        let parts: Vec<String> =
+            parts.iter().map(|&(name, &ns)| format!("{name} {:.0}%", ns as f64 / all * 100.0)).collect();
+        let _ = writeln!(t, "cores     busy {}; of that {}", cores.join(", "), parts.join(", "));
+    }
+    let l = &s.link;
+    if l.utilisation > 0.0 {
+        let _ =
+            writeln!(t, "link      {:.1}% of its bandwidth, in the busier direction", l.utilisation * 100.0);
+    }
+    if s.flash.read_retries > 0 {
+        let _ = writeln!(t, "retries   {} repetitions of flash reads", count(s.flash.read_retries));
     }
 }
 
@@ -222,6 +249,7 @@ fn rest(t: &mut String, s: &Summary) {
         count(s.gc.moved_pages),
         time(s.gc.foreground_ns as f64)
     );
+    machine(t, s);
     streams(t, s);
     let w = &s.wear;
     let _ = writeln!(
@@ -393,6 +421,9 @@ pub fn comparison(runs: &[(&str, &Summary)]) -> String {
                 Some(value) => format!("{}  {:>6}", metric.unit.show(value), ratio(Some(value), base)),
                 None => "-".into(),
             });
+            if metric.key == STEADY_BELOW {
+                t += &cells("  steady", &|c| format!("{}        ", steady(c.1)));
+            }
         }
     }
     t

@@ -12,6 +12,8 @@ mod devices;
 #[path = "devices/drive.rs"]
 mod drive;
 use drive::{closed, one, programs, settle};
+#[path = "closed_forms/machine.rs"]
+mod machine;
 
 const READ: u64 = 40_000;
 const PROGRAM: u64 = 200_000;

@@ -5,8 +5,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
+use nandle_ssd::buffer::{BufferConfig, Release};
 use nandle_ssd::collect::victim::VictimKind;
-use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
+use nandle_ssd::controller::{Assign, ControllerConfig};
+use nandle_ssd::link::LinkConfig;
+use nandle_ssd::nand::{CellKind, ProgramOrder, ReadRetry, Scheduler, Suspend};
 use nandle_ssd::schemes::Seam;
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
@@ -65,6 +68,36 @@ fn mappings() -> Vec<String> {
 }
 
 prop_compose! {
+    /// Link, controller, hand-over, cleaning ahead, decoder and repeated reads.
+    fn machine()(
+        link in prop::option::of((prop::sample::select(vec![0.0, 20.0, 2000.0]), 0..20_000_u64)),
+        cores in 0..4_u32, costs in prop::array::uniform3(prop::sample::select(vec![0_u64, 700, 40_000])),
+        blocking in any::<bool>(), by_die in any::<bool>(), priority in any::<bool>(),
+        handover in any::<bool>(), ahead in any::<bool>(),
+        ecc_ns in prop::sample::select(vec![0_u64, 3_000, 500_000]), share in prop::sample::select(vec![0.0, 0.4]),
+    ) -> DeviceConfig {
+        let mut c = devices::base();
+        if let Some((mb_s, command_ns)) = link {
+            c.link = LinkConfig { mb_s, command_ns };
+        }
+        if cores > 0 {
+            let [command_ns, unit_ns, operation_ns] = costs;
+            let assign = if by_die { Assign::ByDie } else { Assign::Earliest };
+            c.controller =
+                ControllerConfig { cores, command_ns, unit_ns, operation_ns, blocking_rmw: blocking, assign, priority };
+        }
+        c.buffer.release = if handover { Release::Handover } else { Release::Program };
+        c.buffer.clean_ahead = ahead;
+        c.timing.ecc_ns = ecc_ns;
+        if share > 0.0 {
+            let share = vec![share];
+            c.timing.read_retry = Some(ReadRetry { share, share_per_1000_erases: 0.1, ns: 20_000, most: 4 });
+        }
+        c
+    }
+}
+
+prop_compose! {
     fn device()(
         planes in 1..3_u32, dies in 1..3_u32, sectors in prop::sample::select(vec![1_u32, 2, 4, 8, 13, 64]),
         pages in 3..9_u32, blocks in 10..14_u32,
@@ -84,9 +117,9 @@ prop_compose! {
         streams in prop::option::weighted(0.5, prop::sample::select(devices::policies(Seam::Streams))), on_demand in any::<bool>(),
         interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
         unit in prop::sample::select(vec![0_i32, 0, 1, -1, -2]), plp in prop::bool::weighted(0.2),
-        by_plane in any::<bool>(),
+        by_plane in any::<bool>(), machine in prop::option::weighted(0.4, machine()),
     ) -> DeviceConfig {
-        let mut c = devices::base();
+        let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
         c.geometry.dies_per_chip = dies;
         c.geometry.planes_per_die = planes;
@@ -113,6 +146,9 @@ prop_compose! {
         }
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes.max(c.unit_bytes()));
         c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
+        if buffer == 0 {
+            c.buffer = BufferConfig::default();
+        }
         c.scheme.pc_lru.insert = insert;
         c.scheme.compaction = compaction;
         if let Some(settings) = multi_version {

@@ -89,7 +89,7 @@ fn nbd_tools_and_qemu_agree_on_the_contents() {
         }
         assert_eq!(
             (&export["block_size_minimum"], &export["block_size_preferred"]),
-            (&4096.into(), &16384.into())
+            (&512.into(), &16384.into())
         );
         assert_eq!(info["protocol"], "newstyle-fixed");
         assert_eq!(info["structured"], true);

@@ -263,3 +263,29 @@ fn a_server_that_outlives_its_host_is_served_and_flushes() {
         assert!(client.read(sector * 4096, 4096) == contents(sector + 19), "sector {sector}");
     }
 }
+
+#[test]
+fn an_image_that_no_file_can_hold_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // 20 TiB of flash: more than ext4 takes in a file, whatever is free; others take it, sparse.
+    let large = [
+        "--device",
+        "demo",
+        "--set",
+        "geometry.page_bytes=262144",
+        "--set",
+        "geometry.pages_per_block=256",
+        "--set",
+        "geometry.blocks_per_plane=20480",
+    ];
+    let file = fs::File::create(dir.path().join("probe")).expect("a file");
+    if file.set_len(20 << 40).is_ok() {
+        eprintln!("SKIPPED: this file system takes files of 20 TiB");
+        return;
+    }
+    let message = refused(dir.path(), &large);
+    assert!(
+        message.contains("a sparse file of 2") && message.contains("expected another file system"),
+        "{message}"
+    );
+}

@@ -805,3 +805,52 @@ fn streams_keep_apart_what_collection_mixes_or_not() {
         assert_eq!(sum, programs(&ssd));
     }
 }
+
+/// The host's sectors as the streams count them, what was written, and all media sectors as streams and as programs.
+fn counted(config: &DeviceConfig) -> [u64; 4] {
+    let mut ssd = Ssd::new(config, 0, 3).expect("a drive");
+    let mut draw = Stream::new(5, "books");
+    let sectors = ssd.layout().logical_sectors;
+    let spp = u64::from(config.geometry.sectors_per_page());
+    let mut written = 0;
+    // Twice the drive, mostly parts of pages: old sectors are carried along by nearly every write.
+    while written < 2 * sectors {
+        let length = 1 + draw.below(spp);
+        let first = draw.below(sectors - length);
+        if run(&mut ssd, Op::Write, first, length, &[]).status == Status::Ok {
+            written += length;
+        }
+    }
+    run(&mut ssd, Op::Flush, 0, 0, &[]);
+    settle(&mut ssd);
+    let streams = &ssd.stats().streams;
+    let host = streams.iter().map(|s| s.host_sectors).sum();
+    let media = streams.iter().map(|s| s.media_sectors).sum();
+    let programs: u64 = ssd.counters().programs.iter().flatten().sum();
+    [host, written, media, programs * spp]
+}
+
+#[test]
+fn what_streams_were_written_is_what_the_host_wrote() {
+    let mut of_streams = stream_devices();
+    of_streams.retain(|(_, config)| config.buffer.bytes == 0 && config.faults.program_rate == 0.0);
+    assert!(of_streams.len() > 5);
+    for (name, config) in of_streams.iter().step_by(3) {
+        let [host, written, media, programmed] = counted(config);
+        assert_eq!((host, media), (written, programmed), "{name}");
+        // With what was carried along it would be far more.
+        assert!(programmed > written, "{name}: {programmed} sectors for {written}");
+    }
+    for mapping in devices::mappings() {
+        let mut config = base();
+        config.scheme.mapping = mapping.as_str().into();
+        config.op_ratio = 1.5;
+        // Not all of them go together.
+        if config.validate().is_err() {
+            assert!(mapping.contains('+'), "{mapping}");
+            continue;
+        }
+        let [host, written, media, programmed] = counted(&config);
+        assert_eq!((host, media), (written, programmed), "{mapping}");
+    }
+}

@@ -53,8 +53,23 @@ fn flash_imports_downwards() {
     stands(
         "crates/nand/src",
         &[
-            "timers", "cell", "geometry", "shape", "fault", "oob", "op", "contents", "timing", "array",
-            "slots", "changes", "schedule", "power",
+            "timers",
+            "cell",
+            "geometry",
+            "shape",
+            "weave",
+            "fault",
+            "oob",
+            "op",
+            "contents",
+            "timing",
+            "array",
+            "slots",
+            "superblock",
+            "changes",
+            "stages",
+            "schedule",
+            "power",
         ],
     );
 }
@@ -117,6 +132,11 @@ fn the_served_drive_imports_downwards() {
         &[
             "error",
             "lock",
+            "buffers",
+            "clock",
+            "overload",
+            "clients",
+            "arrival",
             "budget",
             "listen",
             "deadline",
@@ -138,6 +158,7 @@ fn the_served_drive_imports_downwards() {
             "fuse",
             "ublk",
             "vhost_user",
+            "calibrate",
         ],
     );
 }
@@ -155,6 +176,8 @@ fn the_drive_imports_downwards() {
             "error",
             "catalog",
             "linked",
+            "controller",
+            "link",
             "media",
             "map",
             "space",

@@ -27,6 +27,7 @@ def simulate(
     format: str | None,
     volume: str | None,
     time_unit: str | None,
+    until: tuple[float, float] | None,
     verify: bool,
     output: str | None,
     io_log: bool,

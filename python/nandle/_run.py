@@ -37,6 +37,9 @@ def run(
     format: str | None = None,
     volume: str | None = None,
     time_unit: str | None = None,
+    until: str | None = None,
+    band: float = 0.02,
+    at_most: float = 30.0,
     verify: bool = False,
     output: Path | None = None,
     io_log: bool = False,
@@ -51,6 +54,9 @@ def run(
     `{"gc.soft": 0.05}`. The others are as the options of `nandle run`. `victim` and `buffer` are
     policies written in Python; `scheme` takes those that were given a name with `register`. `progress` is called now and then with the requests so far, their
     total if known, the simulated time in nanoseconds, and the write amplification so far.
+
+    With `until="steady"` the workload goes on, or the trace repeats, until write amplification and mean latency hold
+    within `band`; `summary.steady.reached` says whether they did before `at_most` writes of the range.
 
     Raises `InputError` if something that was asked for makes no sense.
     """
@@ -71,6 +77,7 @@ def run(
         format=format,
         volume=volume,
         time_unit=time_unit,
+        until=_until(until, band, at_most),
         verify=verify,
         output=None if output is None else os.fspath(output),
         io_log=io_log,
@@ -79,6 +86,15 @@ def run(
         progress=progress,
     )
     return Result(record(summary), Table(series), Table(latency))
+
+
+def _until(until: str | None, band: float, at_most: float) -> tuple[float, float] | None:
+    """When the measured part is over, if not when the workload is."""
+    if until is None:
+        return None
+    if until != "steady":
+        raise _core.InputError(f"until = {until!r}: expected 'steady'")
+    return band, at_most
 
 
 class Result:

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandle_lab::config::{Outside, Wanted};
+use nandle_lab::measure::Until;
 use nandle_lab::replay::Progress;
 use nandle_lab::run::{Outcome, Run, tables};
 use nandle_lab::workload::{Asked, Mode};
@@ -21,7 +22,7 @@ use crate::table::Table;
 /// `progress` is called with (requests, total or None, simulated ns, waf or None) now and then.
 #[pyfunction]
 #[pyo3(signature = (*, device, scheme, workload, seed, requests, sets, replay, iodepth, time_scale, fit, format,
-    volume, time_unit, verify, output, io_log, victim, buffer, progress))]
+    volume, time_unit, until, verify, output, io_log, victim, buffer, progress))]
 #[expect(clippy::too_many_arguments, reason = "named one by one in Python")]
 pub fn simulate(
     py: Python<'_>,
@@ -38,6 +39,7 @@ pub fn simulate(
     format: Option<String>,
     volume: Option<String>,
     time_unit: Option<String>,
+    until: Option<(f64, f64)>,
     verify: bool,
     output: Option<String>,
     io_log: bool,
@@ -69,7 +71,8 @@ pub fn simulate(
         volume,
         ..Options::default()
     };
-    let asked = Asked { workload, seed, requests, mode, iodepth, time_scale, fit, trace };
+    let until = until.map(|(band, at_most)| Until { band, at_most });
+    let asked = Asked { workload, seed, requests, mode, iodepth, time_scale, fit, trace, until };
     let stop = Arc::new(AtomicBool::new(false));
     let policies = Policies::new(victim, buffer, Arc::clone(&stop));
     let added = match &policies {

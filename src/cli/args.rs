@@ -6,10 +6,12 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nandle_io::Range;
 use nandle_lab::Error;
 use nandle_lab::address::Fit;
-use nandle_lab::config::{Drive, Wanted};
+use nandle_lab::config::{Drive, Wanted, whole};
 use nandle_lab::logs::Page;
+use nandle_lab::measure::{AT_MOST, UNTIL_BAND, Until};
 use nandle_lab::replay::PowerCuts;
 use nandle_lab::sweep::Shard;
+use nandle_lab::units::{parse_bytes, parse_count};
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
 
@@ -49,11 +51,11 @@ pub enum Command {
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(Reproduce),
     /// List the devices that come with the program.
-    Presets,
+    Presets(Listing),
     /// List the policies that --scheme takes.
-    Schemes,
+    Schemes(Listing),
     /// List the workloads that --workload takes beside files.
-    Workloads,
+    Workloads(Listing),
     /// Check a device file and show what it resolves to.
     Validate(Validate),
     /// Print the JSON schema of device files.
@@ -71,7 +73,7 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     Cost(Box<super::cost::CostArgs>),
     /// Check that the program and its surroundings are in order.
-    Doctor,
+    Doctor(Doctor),
     /// Print completions for a shell.
     Completions {
         /// Which shell.
@@ -84,10 +86,19 @@ pub enum Command {
     },
 }
 
+/// How a list is shown.
+#[derive(Debug, Group)]
+pub struct Listing {
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The device and what is changed of it.
 #[derive(Debug, Group)]
 pub struct Device {
-    /// Preset name (see `nandle presets`) or TOML file; the preset demo if not given.
+    /// Preset name (see `nandle presets`) or TOML file, with @1/16 behind it for a sixteenth of its blocks; the
+    /// preset demo if not given.
     #[arg(short, long, value_name = "NAME|FILE")]
     pub device: Option<String>,
     /// Policy or sum of policies, such as lru+page (see `nandle schemes`).
@@ -124,7 +135,8 @@ impl Device {
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
         } else if let Some(fill) = self.fill {
-            let plain = Wanted { device, scheme, sets: &self.sets }.load()?;
+            // Of a fraction, shares are those of the whole.
+            let plain = Wanted { device: whole(device), scheme, sets: &self.sets }.load()?;
             let geometry = &plain.config.geometry;
             let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));
@@ -219,13 +231,17 @@ pub struct Serve {
     /// When requests are answered.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "real")]
     pub timing: Timing,
+    /// Slow the drive and its clock down together by this factor, so that a drive faster than this machine stays
+    /// faithful: what clients measure divided by it is the drive's.
+    #[arg(long, value_name = "F")]
+    pub dilation: Option<f64>,
     /// Cut the power once so many commands have been submitted to the drive, and end.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace that `nandle run` replays (.csv, .parquet, .gz, .zst, .xz).
     #[arg(long, value_name = "TRACE")]
     pub record: Option<PathBuf>,
-    /// Write the summary as JSON to a file at the end, or to standard output for `-`.
+    /// Write the summary as JSON to a file at the end, or to standard output, in place of the table, for `-`.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Seed of every random choice.
@@ -241,6 +257,16 @@ fn mode(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text:?}: expected three octal digits, such as 0660"))
 }
 
+/// `nandle doctor`
+#[derive(Debug, Group)]
+pub struct Doctor {
+    #[command(flatten)]
+    pub listing: Listing,
+    /// Measure what this machine can serve in real time, by transport: some seconds.
+    #[arg(long)]
+    pub calibrate: bool,
+}
+
 /// `nandle flashalloc`
 #[derive(Debug, Group)]
 pub struct FlashAlloc {
@@ -252,7 +278,7 @@ pub struct FlashAlloc {
     pub files: Vec<PathBuf>,
     /// Where the block device of those files' file system begins on the drive, in bytes; found in sysfs for
     /// partitions and loop devices.
-    #[arg(long, value_name = "BYTES", requires = "files")]
+    #[arg(long, value_name = "BYTES", requires = "files", value_parser = parse_bytes)]
     pub offset: Option<u64>,
     /// Ranges of the object: first logical block, and how many.
     #[arg(required_unless_present = "files", value_name = "LBA:LEN", value_parser = range)]
@@ -301,7 +327,7 @@ pub struct Top {
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
     /// End after so many looks.
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub count: Option<u64>,
 }
 
@@ -330,10 +356,10 @@ pub struct Reading {
     #[arg(long, value_name = "REGEX")]
     pub regex: Option<String>,
     /// Bytes per unit of the expression's offset: 1, 512, 4096...
-    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex", value_parser = parse_bytes)]
     pub offset_unit: u64,
     /// Bytes per unit of the expression's bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex")]
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "regex", value_parser = parse_bytes)]
     pub size_unit: u64,
 }
 
@@ -389,14 +415,43 @@ pub struct Issue {
     /// What becomes of addresses beyond the device: wrap, scale or reject.
     #[arg(long, value_name = "HOW", default_value = "scale")]
     pub fit: Fit,
-    /// At most this many requests in the measured part.
-    #[arg(long, value_name = "N")]
+    /// At most this many requests in the measured part (20000, 1.5M).
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
+    #[command(flatten)]
+    pub settling: Settling,
     /// Log every request to io.parquet in the run directory.
     #[arg(long)]
     pub io_log: bool,
     #[command(flatten)]
     pub reading: Reading,
+}
+
+/// When the measured part is over.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Goal {
+    /// When write amplification and mean latency hold.
+    Steady,
+}
+
+/// How long the measured part goes on.
+#[derive(Debug, Group)]
+pub struct Settling {
+    /// Go on with the workload, or repeat the trace, until write amplification and mean latency hold.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub until: Option<Goal>,
+    /// Most that they may spread over the last three windows, as a share of their mean.
+    #[arg(long, value_name = "SHARE", default_value_t = UNTIL_BAND, requires = "until")]
+    pub band: f64,
+    /// Give up after so many writes of the range that the workload writes.
+    #[arg(long, value_name = "DRIVE WRITES", default_value_t = AT_MOST, requires = "until")]
+    pub at_most: f64,
+}
+
+impl Settling {
+    pub fn until(&self) -> Option<Until> {
+        self.until.map(|Goal::Steady| Until { band: self.band, at_most: self.at_most })
+    }
 }
 
 impl Issue {
@@ -415,6 +470,7 @@ impl Issue {
             time_scale: self.time_scale,
             fit: self.fit,
             trace: self.reading.options(),
+            until: self.settling.until(),
         }
     }
 }
@@ -447,7 +503,7 @@ pub struct Run {
     pub output_format: OutputFormat,
     /// Print what becomes of the first N requests of the measured part: each flash operation with its
     /// cause, place, start and duration.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = parse_count)]
     pub explain: u64,
     #[command(flatten)]
     pub issue: Issue,
@@ -483,6 +539,8 @@ pub struct Sweep {
     /// Runs at a time.
     #[arg(short, long, value_name = "N", default_value_t = workers())]
     pub jobs: usize,
+    #[command(flatten)]
+    pub settling: Settling,
     /// Only this part of the grid, such as 1/4 for the first of four machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
@@ -594,7 +652,7 @@ pub enum Trace {
         #[command(flatten)]
         input: Input,
         /// How many.
-        #[arg(short = 'n', long, default_value_t = 10)]
+        #[arg(short = 'n', long, default_value_t = 10, value_parser = parse_count)]
         lines: u64,
     },
     /// Write a named workload or fio job as a trace.
@@ -634,7 +692,7 @@ pub struct Input {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// At most this many requests (of the last phase, in a generated workload).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
     #[command(flatten)]
     pub reading: Reading,

@@ -51,7 +51,20 @@ pub fn compare(args: Box<args::Compare>) -> Result<(), Failure> {
     if done.len() < jobs.len() {
         return Err(Failure::Ran(format!("interrupted: {} of {} runs were done", done.len(), jobs.len())));
     }
-    Ok(())
+    all_steady(done.iter().map(|(job, state)| (*job, *state)))
+}
+
+/// Whether all runs that were to go on until they are steady are.
+pub(super) fn all_steady<'a>(runs: impl Iterator<Item = (&'a Job, &'a State)>) -> Result<(), Failure> {
+    let moving: Vec<String> = runs
+        .filter(|(job, _)| job.run.asked.until.is_some())
+        .filter_map(|(job, state)| Some((job, state.summary().filter(|s| !s.steady.reached)?)))
+        .map(|(job, summary)| format!("{}: {}", job.labels, summary.steady_state_reason))
+        .collect();
+    if moving.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Ran(format!("{} runs are not steady\n  {}", moving.len(), moving.join("\n  "))))
 }
 
 fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {

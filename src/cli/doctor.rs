@@ -3,11 +3,16 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
+use nandle_lab::units::{count, time};
 use nandle_lab::workload::Asked;
+use nandle_serve::calibrate;
+use serde_json::json;
 
+use super::args;
 use super::terminal::{Failure, say};
 
 /// Programs that work with this one, and what for.
@@ -21,10 +26,11 @@ const COMPANIONS: [(&str, &str); 6] = [
 ];
 
 /// `nandle doctor`
-pub fn doctor() -> Result<(), Failure> {
+pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
     let mut text = format!("nandle {}\n", env!("CARGO_PKG_VERSION"));
-    let mut wrong = 0;
+    let (mut wrong, mut checks, mut at_hand) = (0, Vec::new(), Vec::new());
     let mut check = |name: &str, result: Result<String, String>| {
+        let ok = result.is_ok();
         let (mark, said) = match result {
             Ok(said) => ("ok   ", said),
             Err(said) => {
@@ -33,6 +39,7 @@ pub fn doctor() -> Result<(), Failure> {
             }
         };
         let _ = writeln!(text, "  {mark} {name:<12} {said}");
+        checks.push(json!({ "name": name, "ok": ok, "said": said }));
     };
     check(
         "system",
@@ -47,6 +54,7 @@ pub fn doctor() -> Result<(), Failure> {
     for (program, what) in COMPANIONS {
         let found = folders.iter().any(|dir| dir.join(program).is_file());
         let _ = writeln!(text, "  {} {program:<19} {what}", if found { "yes" } else { "no " });
+        at_hand.push(json!({ "name": program, "found": found, "said": what }));
     }
     #[cfg(all(feature = "ublk", target_os = "linux"))]
     {
@@ -55,9 +63,49 @@ pub fn doctor() -> Result<(), Failure> {
             Err(e) => ("no ", e.to_string().trim_start_matches("--ublk: ").to_owned()),
         };
         let _ = writeln!(text, "  {mark} {:<19} {said}", "ublk");
+        at_hand.push(json!({ "name": "ublk", "found": mark == "yes", "said": said }));
+    }
+    let served = if args.calibrate { Some(calibrate()?) } else { None };
+    if args.listing.json {
+        let version = env!("CARGO_PKG_VERSION");
+        let mut all = json!({ "version": version, "ok": wrong == 0, "checks": checks, "at_hand": at_hand });
+        if let Some(served) = &served {
+            all["served"] = served
+                .iter()
+                .map(|one| json!({ "transport": one.transport, "floor_ns": one.floor_ns, "most_iops": one.most_iops }))
+                .collect();
+        }
+        text = format!("{}\n", serde_json::to_string_pretty(&all).unwrap_or_default());
+    } else if let Some(served) = &served {
+        text += &calibrated(served);
     }
     say(&text)?;
     if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }
+}
+
+/// How long each transport is measured.
+const CALIBRATION: Duration = Duration::from_secs(2);
+
+/// What this machine can serve in real time, by transport.
+fn calibrate() -> Result<Vec<calibrate::Calibration>, Failure> {
+    let dir = std::env::temp_dir().join(format!("nandle-calibration-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(|e| Failure::Ran(format!("{}: {e}", dir.display())))?;
+    let all = calibrate::run(&dir, CALIBRATION);
+    let _ = std::fs::remove_dir_all(&dir);
+    Ok(all?)
+}
+
+fn calibrated(all: &[calibrate::Calibration]) -> String {
+    let mut text = format!(
+        "in real time, as busy as this machine is now (4 KiB reads; see docs/serving.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
+        "", "adds, 50%", "adds, 99%", "requests/s"
+    );
+    for one in all {
+        let [half, most] = one.floor_ns.map(|ns| time(ns as f64));
+        let rate = count(one.most_iops as u64);
+        let _ = writeln!(text, "  {:<19} {half:>12} {most:>12} {rate:>12}", one.transport);
+    }
+    text + "a drive of so many times these requests a second wants `nandle serve --dilation` of twice that factor\n"
 }
 
 fn processors() -> usize {
@@ -101,7 +149,7 @@ fn simulate() -> Result<String, String> {
         "{} sectors verified; digest {}; {} requests per CPU s",
         first.integrity.checked_sectors,
         first.digest,
-        nandle_lab::units::count(first.requests_per_cpu_s as u64)
+        count(first.requests_per_cpu_s as u64)
     ))
 }
 

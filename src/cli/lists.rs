@@ -4,24 +4,38 @@ use std::fmt::Write;
 
 use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};
 use nandle_trace::synthetic;
+use serde_json::{Value, json};
 
 use super::args;
 use super::terminal::{Failure, say};
 
+/// A list as JSON, or as text.
+fn shown(json: Option<Value>, text: &str) -> Result<(), Failure> {
+    match json {
+        Some(list) => say(&format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default())),
+        None => say(text),
+    }
+}
+
 /// `nandle presets`
-pub fn presets() -> Result<(), Failure> {
-    let mut text = String::new();
+pub fn presets(json: bool) -> Result<(), Failure> {
+    let (mut text, mut list) = (String::new(), Vec::new());
     for preset in PRESETS {
         let drive = preset.load()?;
-        let _ = writeln!(text, "{:<18} {:<36} {}", preset.name, preset.size(), drive.config.description);
+        let config = &drive.config;
+        let _ = writeln!(text, "{:<18} {:<36} {}", preset.name, preset.size(), config.description);
+        list.push(json!({
+            "name": preset.name, "description": config.description, "raw_bytes": config.geometry.raw_bytes(),
+            "logical_bytes": drive.layout.logical_bytes, "op_ratio": config.op_ratio, "scheme": drive.scheme(),
+        }));
     }
-    text += "\nUse one with --device NAME, change it with --set FIELD=VALUE; `nandle validate NAME` shows every field.\n";
-    say(&text)
+    text += "\nUse one with --device NAME, or a fraction of it, such as NAME@1/16; change it with --set FIELD=VALUE; `nandle validate NAME` shows every field.\n";
+    shown(json.then(|| list.into()), &text)
 }
 
 /// `nandle schemes`
-pub fn schemes() -> Result<(), Failure> {
-    let mut text = String::new();
+pub fn schemes(json: bool) -> Result<(), Failure> {
+    let (mut text, mut list) = (String::new(), Vec::new());
     let mut seam = "";
     for policy in config::policies() {
         if policy.seam != seam {
@@ -38,6 +52,7 @@ pub fn schemes() -> Result<(), Failure> {
             let _ = writeln!(text, "{seam}: {question}");
         }
         let form = config::form(&policy.settings());
+        list.push(json!({ "seam": seam, "name": policy.name, "settings": form, "description": policy.line }));
         let form = if form.is_empty() { form } else { format!(" {form}") };
         let _ = writeln!(text, "  {:<16} {}{form}", policy.name, policy.line);
     }
@@ -47,23 +62,26 @@ pub fn schemes() -> Result<(), Failure> {
     }
     for scheme in outside {
         let _ = writeln!(text, "  {:<16} {}", scheme.name(), scheme.line());
+        list.push(json!({ "seam": "outside", "name": scheme.name(), "description": scheme.line() }));
     }
     let _ = writeln!(text, "names of sums");
     for short in SHORTHANDS {
         let _ = writeln!(text, "  {:<16} = {}  {}", short.name, short.sum, short.line);
+        list.push(json!({ "seam": "sum", "name": short.name, "sum": short.sum, "description": short.line }));
     }
     text += "\nAdd them up: --scheme fifo+page; settings go in brackets: multi-stream(8), fdp(8,persistently), pc-lru(insert=head). Where a name occurs twice, say which: --scheme page+victim=fifo.\n";
-    say(&text)
+    shown(json.then(|| list.into()), &text)
 }
 
 /// `nandle workloads`
-pub fn workloads() -> Result<(), Failure> {
-    let mut text = String::new();
+pub fn workloads(json: bool) -> Result<(), Failure> {
+    let (mut text, mut list) = (String::new(), Vec::new());
     for (name, line) in synthetic::list() {
+        list.push(json!({ "name": name, "description": line }));
         let _ = writeln!(text, "{name:<28} {line}");
     }
     text += "\nUse one with --workload NAME; a trace file, a fio job file (*.fio) or a fitted trace (*.toml) will do too.\n";
-    say(&text)
+    shown(json.then(|| list.into()), &text)
 }
 
 /// `nandle validate`

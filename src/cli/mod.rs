@@ -43,9 +43,9 @@ pub fn main() -> ExitCode {
         args::Command::Gather(gather) => sweep::gather(&gather),
         args::Command::Report(report) => report::report(&report),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
-        args::Command::Presets => lists::presets(),
-        args::Command::Schemes => lists::schemes(),
-        args::Command::Workloads => lists::workloads(),
+        args::Command::Presets(listing) => lists::presets(listing.json),
+        args::Command::Schemes(listing) => lists::schemes(listing.json),
+        args::Command::Workloads(listing) => lists::workloads(listing.json),
         args::Command::Validate(validate) => lists::validate(&validate),
         args::Command::Schema => lists::schema(),
         args::Command::Trace(command) => trace::trace(command),
@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
         args::Command::Record(args) => record::record(args),
         #[cfg(target_os = "linux")]
         args::Command::Cost(args) => cost::cost(&args),
-        args::Command::Doctor => doctor::doctor(),
+        args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Completions { shell } => completions(shell),
         args::Command::Man { dir } => man(&dir),
     };

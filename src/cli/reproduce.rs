@@ -61,6 +61,8 @@ fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
         std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
         save(&folder.join("reproduction.json"), &json)?;
         save(&folder.join("reproduction.md"), &report.markdown())?;
+        let rows = serde_json::to_string_pretty(&report.ledger()).unwrap_or_default() + "\n";
+        save(&folder.join("ledger.json"), &rows)?;
         let ledger: Ledger =
             serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
         save(&folder.join("report.html"), &render(&ledger))?;

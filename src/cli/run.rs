@@ -29,7 +29,7 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
     bar.finish();
     let outcome = outcome?;
     report(&args, &outcome)?;
-    verdict(&outcome)
+    verdict(&outcome, args.issue.settling.until.is_some())
 }
 
 fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
@@ -67,13 +67,19 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
     say(&text)
 }
 
-fn verdict(outcome: &Outcome) -> Result<(), Failure> {
+fn verdict(outcome: &Outcome, asked_until: bool) -> Result<(), Failure> {
     if let Some(mut what) = outcome.summary.integrity.failure() {
         outcome.complaints.iter().for_each(|complaint| what += &format!("\n  {complaint}"));
         return Err(Failure::Ran(what));
     }
     if !outcome.summary.complete {
         return Err(Failure::Ran("interrupted: the report covers what was simulated so far".into()));
+    }
+    if asked_until && !outcome.summary.steady.reached {
+        return Err(Failure::Ran(format!(
+            "not steady: {} ({:.2} drive writes)",
+            outcome.summary.steady_state_reason, outcome.summary.drive_writes
+        )));
     }
     Ok(())
 }

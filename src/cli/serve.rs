@@ -62,6 +62,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     };
     let options = Options {
         timing,
+        dilation: args.dilation,
         seed: args.seed,
         power_cut_after: args.power_cut_after,
         record: args.record.clone(),
@@ -167,7 +168,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     }
     let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     told?;
-    let ended = ended?;
+    let mut ended = ended?;
     if let Some(disk) = disk {
         let path = disk.path();
         if !disk.end()? {
@@ -180,6 +181,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     drop(hosts);
     drop(guests);
     drop(mounted);
+    // The last answers have left only now.
+    if let Some(punctuality) = &mut ended.report.punctuality {
+        *punctuality = device.punctuality();
+    }
     conclude(&args, scheme, &ended)
 }
 
@@ -200,8 +205,9 @@ fn warn_of_strangers(args: &args::Serve) {
     }
 }
 
-/// The drives that `--shadow` asks for: the served one under other schemes.
-fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
+/// The drives that `--shadow` asks for, as it calls them: the served one under other schemes. Those that the device
+/// has no room for are told of and left out.
+fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<(String, Drive)>, Failure> {
     let Some(list) = &args.shadow else { return Ok(vec![]) };
     let schemes = config::split_outside_brackets(list, ',');
     if schemes.len() > MOST_SHADOWS {
@@ -210,11 +216,30 @@ fn shadows(args: &args::Serve, drive: &Drive) -> Result<Vec<Drive>, Failure> {
             schemes.len()
         )));
     }
-    let amended = |scheme: &str| {
-        config::amended(drive.config.clone(), Some(scheme.trim()), &[])
-            .map_err(|e| Failure::Input(format!("--shadow: {e}")))
-    };
-    schemes.into_iter().map(amended).collect()
+    let mut all = Vec::new();
+    for scheme in schemes.into_iter().map(str::trim) {
+        config::is_known(scheme).map_err(|e| Failure::Input(format!("--shadow: {e}")))?;
+        match config::amended(drive.config.clone(), Some(scheme), &[]) {
+            Ok(shadow) if shadow.layout.logical_bytes == drive.layout.logical_bytes => {
+                all.push((scheme.to_owned(), shadow));
+            }
+            Ok(shadow) => left_out(
+                scheme,
+                &format!(
+                    "it leaves hosts {}, the served drive has {}",
+                    bytes(shadow.layout.logical_bytes),
+                    bytes(drive.layout.logical_bytes)
+                ),
+            ),
+            Err(e) => left_out(scheme, &e),
+        }
+    }
+    Ok(all)
+}
+
+/// A shadow that does not fit is no reason not to serve.
+fn left_out(scheme: &str, why: &dyn std::fmt::Display) {
+    remark(&format!("nandle: --shadow {scheme} does not fit this device and is left out: {why}"));
 }
 
 /// `nandle flashalloc`
@@ -439,7 +464,10 @@ fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Fai
     };
     let summary = summarise(ssd, &ended.meter, context);
     if let Some(path) = &args.json {
-        return json(&live::with_shadows(&summary, &ended.shadows), path);
+        json(&live::with_shadows(&summary, ended.report.punctuality.as_ref(), &ended.shadows), path)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
     }
     let mut text = format!("{}{}\n", table::summary(&summary), ended.report);
     if !ended.shadows.is_empty() {

@@ -120,13 +120,14 @@ fn percentile(latency: &Value, share: &str) -> String {
     }
 }
 
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("host", "host"),
     ("padding", "padding"),
     ("gc", "garbage collection"),
     ("merge", "merges"),
     ("map", "map"),
     ("meta", "metadata"),
+    ("parity", "parity"),
 ];
 
 /// What is left of it on a terminal.
@@ -167,7 +168,10 @@ fn table(v: &Value) -> String {
             continue;
         }
         let (all, now) = (&host["lat_ns"], &host["now"]["lat_ns"]);
-        let bandwidth = format!("{}/s", bytes(number(&host["now"]["bw_bytes"]).round() as u64));
+        let bandwidth = match kind {
+            "trim" => "-".into(),
+            _ => format!("{}/s", bytes(number(&host["now"]["bw_bytes"]).round() as u64)),
+        };
         let mean = |l: &Value| if whole(&l["max"]) == 0 { "-".into() } else { time(number(&l["mean"])) };
         let max = |l: &Value| if whole(&l["max"]) == 0 { "-".into() } else { time(number(&l["max"])) };
         let _ = writeln!(
@@ -197,13 +201,14 @@ fn table(v: &Value) -> String {
     let programs = &v["flash"]["programs"];
     let _ = writeln!(
         t,
-        "programs  {}: {} host, {} collection, {} merges, {} map, {} metadata; {} erases",
+        "programs  {}: {} host, {} collection, {} merges, {} map, {} metadata, {} parity; {} erases",
         count(whole(&programs["total"])),
         count(whole(&programs["host"])),
         count(whole(&programs["gc"])),
         count(whole(&programs["merge"])),
         count(whole(&programs["map"])),
         count(whole(&programs["meta"])),
+        count(whole(&programs["parity"])),
         count(whole(&v["flash"]["erases"]))
     );
     let _ = writeln!(
@@ -218,31 +223,65 @@ fn table(v: &Value) -> String {
         late => {
             let _ = writeln!(
                 t,
-                "lateness  answers after the modelled time, now: 50% {}, 99% {}, max {}",
+                "lateness  answers after they were due, now: 50% {}, 99% {}, max {}",
                 percentile(&late["now"], "50.000000"),
                 percentile(&late["now"], "99.000000"),
                 time(number(&late["now"]["max"]))
             );
+            clients(&mut t, v);
         }
     }
     let streams = v["streams"].as_array().map_or(&[][..], Vec::as_slice);
     let written: Vec<&Value> = streams.iter().filter(|s| whole(&s["media_bytes"]) > 0).collect();
     if written.len() > 1 {
-        let _ = writeln!(t, "\n{:<20} {:>12} {:>12} {:>8}", "streams", "host", "media", "WAF");
+        let _ = writeln!(
+            t,
+            "\n{:<20} {:>12} {:>12} {:>8} {:>14}",
+            "streams", "host", "media", "WAF", "of the drive's"
+        );
         for stream in written {
             let name = format!("{} {}", text(&stream["kind"]), whole(&stream["stream"]));
             let (host, media) = (whole(&stream["host_bytes"]), whole(&stream["media_bytes"]));
             let _ = writeln!(
                 t,
-                "  {name:<18} {:>12} {:>12} {:>8}",
+                "  {name:<18} {:>12} {:>12} {:>8} {:>14}",
                 bytes(host),
                 bytes(media),
-                waf(&stream["waf"])
+                waf(&stream["waf"]),
+                waf(&stream["waf_part"])
             );
         }
     }
     shadows(&mut t, v);
     t
+}
+
+/// What was asked, modelled and achieved, and when the host was too slow.
+fn clients(t: &mut String, v: &Value) {
+    let clients = v["clients"].as_array().map_or(&[][..], Vec::as_slice);
+    if !clients.is_empty() {
+        let _ = writeln!(
+            t,
+            "\n{:<28} {:>11} {:>11} {:>11} {:>10} {:>10} {:>10}",
+            "clients", "asked/s", "modelled/s", "achieved/s", "modelled", "achieved", "late 99%"
+        );
+    }
+    for client in clients {
+        let _ = writeln!(
+            t,
+            "  {:<26} {:>11} {:>11} {:>11} {:>10} {:>10} {:>10}",
+            client["name"].as_str().unwrap_or_default(),
+            rate(&client["asked"]["iops"]),
+            rate(&client["modelled"]["iops"]),
+            rate(&client["achieved"]["iops"]),
+            time(number(&client["modelled"]["lat_ns"]["mean"])),
+            time(number(&client["achieved"]["lat_ns"]["mean"])),
+            time(number(&client["lateness_ns"]["p99"]))
+        );
+    }
+    if let Some(complaint) = v["complaint"].as_str() {
+        let _ = writeln!(t, "{complaint}");
+    }
 }
 
 fn shadows(t: &mut String, v: &Value) {

@@ -18,6 +18,10 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
     if let Some(output) = &args.output {
         grid.output = Some(output.clone());
     }
+    if let Some(until) = args.settling.until() {
+        grid.until = Some(sweep::Goal::Steady);
+        (grid.band, grid.at_most) = (Some(until.band), Some(until.at_most));
+    }
     let all = grid.jobs()?;
     let total = all.len();
     let order: Vec<_> = all.iter().filter_map(|job| job.run.output.clone()).collect();
@@ -80,7 +84,7 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
     if left > 0 {
         return Err(Failure::Ran(format!("interrupted with {left} runs to do; the same command goes on")));
     }
-    Ok(())
+    super::compare::all_steady(jobs.iter().zip(&states))
 }
 
 /// `nandle gather`

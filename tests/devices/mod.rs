@@ -1,13 +1,15 @@
 //! Small devices of very different kinds, for tests that want trouble.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::buffer::BufferConfig;
+use nandle_ssd::buffer::{BufferConfig, Release};
 use nandle_ssd::collect::GcConfig;
 use nandle_ssd::collect::victim::VictimKind;
-use nandle_ssd::config::QueueConfig;
+use nandle_ssd::config::{QueueConfig, QueueOrder};
+use nandle_ssd::controller::{Assign, ControllerConfig};
+use nandle_ssd::link::LinkConfig;
 use nandle_ssd::map::MapCacheConfig;
 use nandle_ssd::media::CellConfig;
-use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, Scheduler, Suspend, Timing};
+use nandle_ssd::nand::{CellKind, Geometry, ProgramOrder, ReadRetry, Scheduler, Suspend, Timing};
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::PointerKind;
@@ -83,9 +85,14 @@ pub fn base() -> DeviceConfig {
             copyback: false,
             multi_plane: false,
             multi_plane_same_offset: true,
+            ecc_ns: 0,
+            read_retry: None,
         },
-        buffer: BufferConfig { bytes: 0 },
+        link: LinkConfig::default(),
+        controller: ControllerConfig::default(),
+        buffer: BufferConfig::default(),
         mapping: Default::default(),
+        superblock: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
@@ -234,7 +241,95 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(border_devices())
     .chain(combined_devices())
     .chain(unit_devices())
+    .chain(machine_devices())
+    .chain(superblock_devices())
     .collect()
+}
+
+/// Devices whose controller, host link, decoder and buffer take their time.
+pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let machine = |c: &mut DeviceConfig, cores: u32| {
+        c.link = LinkConfig { mb_s: 500.0, command_ns: 700 };
+        c.controller = ControllerConfig {
+            cores,
+            command_ns: 3_000,
+            unit_ns: 900,
+            operation_ns: 1_100,
+            ..ControllerConfig::default()
+        };
+    };
+    let retry = ReadRetry { share: vec![0.2], share_per_1000_erases: 0.5, ns: 30_000, most: 3 };
+    vec![
+        (
+            "a core that waits for its reads, fifo, hand-over",
+            with(&|c| {
+                c.controller.cores = 1;
+                c.controller.blocking_rmw = true;
+                c.buffer.bytes = 32 << 10;
+                c.buffer.release = Release::Handover;
+                c.scheme.buffer = "fifo".into();
+            }),
+        ),
+        (
+            "link and two cores, no buffer, reads repeated, decoder",
+            with(&|c| {
+                machine(c, 2);
+                c.timing.read_retry = Some(retry.clone());
+                c.timing.ecc_ns = 4_000;
+                c.timing.suspend = Suspend::ProgramErase;
+            }),
+        ),
+        (
+            "link, three cores by die, quarter units, cleaned ahead, hand-over, capacitors, copyback",
+            with(&|c| {
+                machine(c, 3);
+                c.controller.assign = Assign::ByDie;
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.mapping.unit_bytes = 4096;
+                c.buffer.bytes = 256 << 10;
+                c.buffer.release = Release::Handover;
+                c.buffer.clean_ahead = true;
+                c.recovery.plp = true;
+                c.timing.copyback = true;
+                c.timing.multi_plane = true;
+            }),
+        ),
+        (
+            "two cores, the host first, that wait for their reads, everything, cleaned ahead, tiny mapping cache",
+            with(&|c| {
+                everything(c);
+                machine(c, 2);
+                c.controller.priority = true;
+                c.controller.blocking_rmw = true;
+                c.geometry.blocks_per_plane = 28;
+                c.cell.kind = CellKind::Tlc;
+                c.cell.program_order = ProgramOrder::Relaxed;
+                c.buffer.clean_ahead = true;
+                c.map_cache.bytes = 16384;
+                c.timing.multi_plane = true;
+            }),
+        ),
+        (
+            "link alone, units of two planes, cleaned ahead, mca, by plane",
+            with(&|c| {
+                c.link = LinkConfig { mb_s: 0.0, command_ns: 5_000 };
+                c.mapping.unit_bytes = 8192;
+                c.geometry.blocks_per_plane = 28;
+                c.buffer.bytes = 64 << 10;
+                c.buffer.clean_ahead = true;
+                c.scheme.buffer = "mca".into();
+                c.queue.order = QueueOrder::Plane;
+                c.timing.ecc_ns = 2_000;
+            }),
+        ),
+    ]
 }
 
 /// Devices for each policy that chooses page types: MLC, TLC and QLC, large and small sectors, with
@@ -395,6 +490,90 @@ pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.cell.kind = CellKind::Tlc;
                 c.cell.program_order = ProgramOrder::Relaxed;
                 everything(c);
+            }),
+        ),
+    ]
+}
+
+/// Devices whose blocks are opened, filled and erased together across the dies.
+pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |parity: u32, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.scheme.striping = "superblock".into();
+        c.superblock.parity = parity;
+        c.geometry.blocks_per_plane = 24;
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    let large_sectors = |c: &mut DeviceConfig| {
+        c.geometry.sector_bytes = 4096;
+        c.geometry.page_bytes = 16384;
+        c.mapping.unit_bytes = 4096;
+        c.buffer.bytes = 256 << 10;
+        c.timing.dram_ns = 1000;
+    };
+    vec![
+        ("superblocks", with(0, &|_| ())),
+        (
+            "superblocks of a die, lru",
+            with(0, &|c| {
+                c.superblock.dies = 1;
+                c.buffer.bytes = 64 << 10;
+            }),
+        ),
+        ("superblocks, parity", with(4, &|c| c.timing.multi_plane = true)),
+        (
+            "superblocks, mirrored, TLC, wear levelling, factory bad",
+            with(2, &|c| {
+                c.cell.kind = CellKind::Tlc;
+                c.timing.read_ns = vec![50_000, 100_000, 150_000];
+                c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
+                c.wear.static_gap = 4;
+                c.wear.factory_bad = 0.05;
+                c.op_ratio = 3.0;
+            }),
+        ),
+        (
+            "superblocks, parity, quarter units, fifo",
+            with(4, &|c| {
+                large_sectors(c);
+                c.scheme.buffer = "fifo".into();
+                c.op_ratio = 1.8;
+            }),
+        ),
+        (
+            "superblocks, parity, quarter units, two handles, often a checkpoint",
+            with(4, &|c| {
+                large_sectors(c);
+                c.scheme.streams = "fdp".into();
+                c.streams.count = 2;
+                c.streams.isolation = Isolation::Persistently;
+                c.recovery.checkpoint_interval = 4;
+                c.geometry.blocks_per_plane = 28;
+                c.op_ratio = 1.8;
+            }),
+        ),
+        (
+            "superblocks, parity, units of two planes, capacitors",
+            with(2, &|c| {
+                c.mapping.unit_bytes = 8192;
+                c.recovery.plp = true;
+                c.op_ratio = 3.0;
+            }),
+        ),
+        (
+            "superblocks, versions, compaction, objects, tiny mapping cache",
+            with(0, &|c| {
+                c.scheme.mapping = "multi-version".into();
+                c.scheme.compaction = true;
+                c.scheme.multi_version.table_share = 1.0;
+                c.scheme.streams = "flashalloc".into();
+                c.buffer.bytes = 48 << 10;
+                c.map_cache.bytes = 8192;
+                c.geometry.blocks_per_plane = 30;
+                c.timing.suspend = Suspend::ProgramErase;
+                c.timing.suspend_ns = 5_000;
             }),
         ),
     ]

@@ -88,9 +88,10 @@ fn us(ns: Time) -> String {
 
 fn describe(operation: &Operation, ssd: &Ssd, waits: Option<u64>) -> String {
     let Operation { kind, cause, ppn, started, ended, .. } = *operation;
-    let g: &Geometry = ssd.flash().geometry();
-    let block = g.block_of(ppn);
-    let plane = g.plane_of(block);
+    let (addressed, array) = (ssd.flash().geometry(), ssd.flash().array());
+    let g: &Geometry = array.flash();
+    let block = addressed.block_of(ppn);
+    let plane = array.plane_of(ppn);
     let die = g.die_of_plane(plane);
     let chip = g.chip_of_die(die);
     let place = format!(
@@ -99,7 +100,7 @@ fn describe(operation: &Operation, ssd: &Ssd, waits: Option<u64>) -> String {
         chip % g.chips_per_channel,
         die % g.dies_per_chip,
         plane % g.planes_per_die,
-        block.0 & ((1 << g.block_bits()) - 1)
+        block.0 & ((1 << addressed.block_bits()) - 1)
     );
     let what = match kind {
         Kind::Read => "read",
@@ -112,7 +113,7 @@ fn describe(operation: &Operation, ssd: &Ssd, waits: Option<u64>) -> String {
             let types = ["lsb", "csb", "msb", "tsb"];
             let bits = ssd.config().cell.kind.bits();
             let name = if bits == 1 { "" } else { types[ssd.flash().array().page_type(ppn).min(3)] };
-            format!(" page {} {name}", g.page_of(ppn)).trim_end().to_owned()
+            format!(" page {} {name}", addressed.page_of(ppn)).trim_end().to_owned()
         }
     };
     let cause = match (kind, cause) {
@@ -123,6 +124,7 @@ fn describe(operation: &Operation, ssd: &Ssd, waits: Option<u64>) -> String {
         (_, Cause::Merge) => "merge",
         (_, Cause::Map) => "map",
         (_, Cause::Meta) => "meta",
+        (_, Cause::Parity) => "parity",
     };
     let waits = waits.map_or_else(String::new, |number| format!(" for #{number}"));
     format!(

@@ -13,6 +13,7 @@
 
 mod cuts;
 mod feed;
+mod settle;
 mod under_way;
 mod users;
 
@@ -123,6 +124,8 @@ pub struct Replayer<'a> {
     pub recovery: Recovery,
     cuts: Option<cuts::Schedule>,
     seed: u64,
+    /// The measured part goes on until the device is steady.
+    settle: Option<settle::Settle<'a>>,
     watch: Watch<'a>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -162,6 +165,7 @@ impl<'a> Replayer<'a> {
             recovery: Recovery::default(),
             cuts: None,
             seed: 0,
+            settle: None,
             watch,
             slots: Vec::new(),
             free: Vec::new(),
@@ -217,7 +221,11 @@ impl<'a> Replayer<'a> {
             if let (Some(cuts), true) = (&mut self.cuts, number + 1 == count) {
                 cuts.begin(self.ssd.now(), self.total)?;
             }
-            let result = self.phase(phase, &mut address);
+            let mut result = self.phase(phase, &mut address);
+            while let (Ok(()), true) = (&result, number + 1 == count) {
+                let Some(again) = self.again()? else { break };
+                result = self.phase(again, &mut address);
+            }
             self.trace.rounded += address.rounded;
             self.trace.moved += address.moved;
             self.trace.empty_trims += address.empty_trims;
@@ -253,7 +261,10 @@ impl<'a> Replayer<'a> {
             }
         } else {
             let (users, rows) = Users::new(phase.users, begin)?;
-            self.meter.begin_users(rows);
+            // What repeats goes on counting.
+            if self.meter.users.len() != rows.len() {
+                self.meter.begin_users(rows);
+            }
             self.turns = Turns::Each(users);
             self.together(address, begin, end)
         };
@@ -300,10 +311,11 @@ impl<'a> Replayer<'a> {
     fn refill(&mut self, feed: &mut Feed) -> Result<bool, Error> {
         self.report();
         self.stopped = self.watch.stop.load(Ordering::Relaxed);
-        if !self.stopped {
+        let goes_on = !self.stopped && !self.settled();
+        if goes_on {
             feed.refill()?;
         }
-        Ok(!self.stopped)
+        Ok(goes_on)
     }
 
     /// Takes the first range of an object, and the others into `ranges`.
@@ -406,6 +418,9 @@ impl<'a> Replayer<'a> {
                     self.stopped = true;
                     return Ok(());
                 }
+                if self.settled() {
+                    return Ok(());
+                }
             }
             let Turns::Each(users) = &self.turns else { return Ok(()) };
             if users.ended() {
@@ -486,6 +501,11 @@ impl<'a> Replayer<'a> {
         if op == Op::Trim && sectors == 0 {
             self.nothing_to_do(user, op, at, 1);
             return Ok(());
+        }
+        if op == Op::Write
+            && let Some(settle) = &mut self.settle
+        {
+            settle.wrote(self.phase, lsn, sectors);
         }
         let mut listed = Vec::new();
         let mut parts = 1;

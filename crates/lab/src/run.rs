@@ -87,6 +87,9 @@ impl Run {
         if io_log && output.is_none() {
             return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
         }
+        let own = Traces::default();
+        // A trace that is read again and again is held in memory.
+        let traces = traces.or(asked.until.map(|_| &own));
         let mut prepared = asked.prepare_with(&drive, traces)?;
         let mut notes = std::mem::take(&mut prepared.notes);
         let mut phases = Vec::new();
@@ -123,6 +126,10 @@ impl Run {
             replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
         }
         replayer.explain(explain);
+        if let Some(until) = asked.until {
+            let (asked, drive) = (asked.clone(), drive.clone());
+            replayer.settle(until, Box::new(move || asked.again(&drive, traces)));
+        }
         let before = resources::thread_cpu();
         let complete = replayer.run(phases)?;
         let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
@@ -146,6 +153,7 @@ impl Run {
             prepare: replayer.prepare.clone(),
             recovery: replayer.recovery.clone(),
             integrity: Integrity::default(),
+            steady: replayer.steadiness(),
         };
         let mut summary = summarise(&replayer.ssd, &replayer.meter, context);
         // Whatever the reading back costs, the figures are taken.
@@ -158,7 +166,6 @@ impl Run {
         };
         summary.integrity = integrity;
         if let Some(directory) = directory {
-            let own = Traces::default();
             let file = match asked.file() {
                 Some(path) => Some((path, traces.unwrap_or(&own).hash(path)?)),
                 None => None,

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::address::Fit;
 use crate::batch::{self, Job, Labels, id_of};
 use crate::config::Wanted;
+use crate::measure::Until;
 use crate::run::{MANIFEST, Run};
 use crate::workload::{Asked, Mode, Traces};
 
@@ -34,7 +35,8 @@ pub struct Grid {
     pub seeds: Vec<u64>,
     /// Settings of the devices: a value, or a list of values to go through.
     pub overrides: BTreeMap<String, toml::Value>,
-    /// Most requests of the measured part.
+    /// Most requests of the measured part: a number, or one with a unit in quotes ("1.5M").
+    #[serde(deserialize_with = "count")]
     pub requests: Option<u64>,
     /// `open`, `closed` or `think`.
     pub replay: Option<String>,
@@ -48,6 +50,12 @@ pub struct Grid {
     pub verify: bool,
     /// Log every request.
     pub io_log: bool,
+    /// `steady`: go on until write amplification and mean latency hold.
+    pub until: Option<Goal>,
+    /// Most that they may spread (0.02).
+    pub band: Option<f64>,
+    /// Give up after so many writes of the range that the workload writes (30).
+    pub at_most: Option<f64>,
     /// How trace files are read.
     pub trace: Reading,
     /// Where the runs go, beside the file; its name without ending if not given.
@@ -55,6 +63,28 @@ pub struct Grid {
     /// The file, for complaints.
     #[serde(skip)]
     file: PathBuf,
+}
+
+/// A count, with a unit if it stands in quotes.
+fn count<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Count {
+        Number(u64),
+        Text(String),
+    }
+    match Count::deserialize(from)? {
+        Count::Number(count) => Ok(Some(count)),
+        Count::Text(text) => crate::units::parse_count(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// When the measured part is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// When write amplification and mean latency hold.
+    Steady,
 }
 
 /// `[trace]`
@@ -141,6 +171,24 @@ impl Grid {
         Ok(all)
     }
 
+    /// When the measured part is over, if not when the workload is.
+    ///
+    /// # Errors
+    /// If a band or a limit stands alone.
+    fn until(&self) -> Result<Option<Until>, Error> {
+        let plain = Until::default();
+        match (self.until, self.band.is_some() || self.at_most.is_some()) {
+            (Some(Goal::Steady), _) => Ok(Some(Until {
+                band: self.band.unwrap_or(plain.band),
+                at_most: self.at_most.unwrap_or(plain.at_most),
+            })),
+            (None, true) => Err(Error::input(
+                "band and at_most say when a run is steady: expected until = \"steady\" with them",
+            )),
+            (None, false) => Ok(None),
+        }
+    }
+
     fn options(&self) -> Result<Options, Error> {
         let t = &self.trace;
         let read =
@@ -183,7 +231,7 @@ impl Grid {
                 return Err(Error::input(format!("replay = {other:?}: expected open, closed or think")));
             }
         };
-        let (options, settings) = (self.options()?, self.settings()?);
+        let (options, settings, until) = (self.options()?, self.settings()?, self.until()?);
         let schemes: Vec<Option<&str>> = if self.schemes.is_empty() {
             vec![None]
         } else {
@@ -206,6 +254,7 @@ impl Grid {
                                 time_scale: self.time_scale,
                                 fit: self.fit,
                                 trace: options.clone(),
+                                until,
                             };
                             let mut run = Run {
                                 drive,

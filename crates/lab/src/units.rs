@@ -1,4 +1,4 @@
-//! Numbers as people read them. Files carry nanoseconds and bytes; only text for people is rounded.
+//! Numbers as people read and write them. Files carry nanoseconds and bytes; only text for people is rounded.
 
 /// A byte count in KiB, MiB, GiB or TiB.
 #[must_use]
@@ -11,6 +11,45 @@ pub fn bytes(n: u64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{n} B") } else { format!("{} {}", three(value), UNITS[unit]) }
+}
+
+/// A count as people write it: `20000`, `1.5M` (k, M, G, T: powers of 1000; Ki, Mi, Gi, Ti: powers of 1024).
+///
+/// # Errors
+/// If it is none, or not a whole number: what was expected.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    parse(text, 1000).ok_or_else(|| format!("{text:?}: expected a whole number, such as 20000, 1.5M or 64Ki"))
+}
+
+/// A size in bytes as people write it: `4096`, `4Ki`, `1.5GiB`. A unit of one letter is a power of 1024, as fio has
+/// it; kB, MB, GB, TB are powers of 1000.
+///
+/// # Errors
+/// If it is none, or not a whole number: what was expected.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse(text, 1024).ok_or_else(|| format!("{text:?}: expected bytes, such as 4096, 4Ki, 64MiB or 1GB"))
+}
+
+/// A number with a unit; a unit of one letter is a power of `base`.
+fn parse(text: &str, base: u64) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..end], text[end..].trim_start().to_ascii_lowercase());
+    let power = match unit.chars().next() {
+        None | Some('b') => 0,
+        Some(letter) => 1 + "kmgt".find(letter)? as u32,
+    };
+    let base = match unit.get(1..).unwrap_or_default() {
+        "" => base,
+        "i" | "ib" if power > 0 => 1024,
+        "b" if power > 0 => 1000,
+        _ => return None,
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits: u64 = format!("{whole}{part}").parse().ok()?;
+    let scaled = u128::from(digits) * u128::from(base).checked_pow(power)?;
+    let tenths = 10_u128.checked_pow(part.len() as u32)?;
+    (scaled % tenths == 0).then(|| u64::try_from(scaled / tenths).ok()).flatten()
 }
 
 /// A duration in ns, us, ms, s or h.
@@ -51,6 +90,33 @@ fn three(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_write_units() {
+        for (text, count, bytes) in [
+            ("20000", Some(20_000), Some(20_000)),
+            ("1.5M", Some(1_500_000), Some(1_572_864)),
+            ("100k", Some(100_000), Some(102_400)),
+            ("4Ki", Some(4096), Some(4096)),
+            ("4 MiB", Some(4 << 20), Some(4 << 20)),
+            ("1GB", Some(1_000_000_000), Some(1_000_000_000)),
+            ("0.5k", Some(500), Some(512)),
+            ("7b", Some(7), Some(7)),
+            ("16Ti", Some(16 << 40), Some(16 << 40)),
+            ("1.2345k", None, None),
+            ("0.3", None, None),
+            ("k", None, None),
+            ("-3", None, None),
+            ("1.2.3k", None, None),
+            ("3x", None, None),
+            ("3bi", None, None),
+            ("99999999999T", None, None),
+            ("", None, None),
+        ] {
+            assert_eq!((parse_count(text).ok(), parse_bytes(text).ok()), (count, bytes), "{text}");
+        }
+        assert!(parse_count("many").is_err_and(|e| e.contains("1.5M")));
+    }
 
     #[test]
     fn people_read_three_digits() {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::Error;
 use crate::address::{Address, Fit, Footprint};
 use crate::config::Drive;
+use crate::measure::Until;
 
 /// Requests outstanding in a closed replay that says nothing else.
 pub const DEFAULT_IODEPTH: u32 = 32;
@@ -45,6 +46,8 @@ pub struct Asked {
     pub fit: Fit,
     /// How trace files are read.
     pub trace: Options,
+    /// The measured part goes on until the device is steady.
+    pub until: Option<Until>,
 }
 
 /// A workload ready to be replayed on one device.
@@ -92,6 +95,9 @@ impl Asked {
         if self.requests == Some(0) {
             return Err(Error::input("--requests 0: expected at least 1"));
         }
+        if let Some(until) = &self.until {
+            self.can_go_on(until)?;
+        }
         let mut prepared = match self.find(drive)? {
             Kind::Generated(workload) => {
                 self.needs_no_reading()?;
@@ -100,6 +106,9 @@ impl Asked {
             Kind::Trace(path) => self.trace(&path, drive, traces)?,
         };
         if let Some((last, _)) = prepared.phases.last_mut() {
+            if self.until.is_some() {
+                (last.requests, last.stop_after_ns) = (None, None);
+            }
             if last.users.len() > 1 && self.mode.is_some_and(|mode| mode != Mode::Closed) {
                 return Err(Error::input(format!(
                     "{}: its users wait for each other, and have no times; expected --replay closed",
@@ -111,6 +120,40 @@ impl Asked {
             }
         }
         Ok(prepared)
+    }
+
+    /// What goes on until the device is steady has no other end.
+    fn can_go_on(&self, until: &Until) -> Result<(), Error> {
+        if !(until.band > 0.0 && until.band < 1.0) {
+            return Err(Error::input(format!(
+                "--band {}: expected a share between 0 and 1, such as 0.02",
+                until.band
+            )));
+        }
+        if !(until.at_most >= 1.0 && until.at_most <= 1e6) {
+            return Err(Error::input(format!(
+                "--at-most {}: expected 1 to 1000000 drive writes, such as 30",
+                until.at_most
+            )));
+        }
+        if self.requests.is_some() {
+            return Err(Error::input(
+                "--until steady decides how many requests there are: expected it without --requests",
+            ));
+        }
+        if self.workload == "-" {
+            return Err(Error::input(
+                "--until steady reads a trace more than once: expected a file instead of -",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The measured phase once more, for a device that is not steady yet; none if several users share the drive:
+    /// what they wrote would be in their way.
+    pub(crate) fn again(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Option<Phase>, Error> {
+        let last = self.prepare_with(drive, traces)?.phases.pop();
+        Ok(last.map(|(phase, _)| Phase { delay_ns: 0, ..phase }).filter(|phase| phase.users.len() == 1))
     }
 
     /// The requests alone, in order, for tools that need no device.
@@ -166,7 +209,7 @@ impl Asked {
             page_bytes: drive.config.geometry.page_bytes,
             sector_bytes: drive.config.geometry.sector_bytes,
             seed: self.seed,
-            requests: self.requests,
+            requests: self.requests.or(self.until.map(|_| synthetic::ENDLESS)),
         }
     }
 
@@ -197,7 +240,8 @@ impl Asked {
             _ => {}
         }
         let stem = name.split(':').next().unwrap_or(name);
-        if name.contains(['/', '\\']) || path.extension().is_some() && !stem.starts_with("fio-") {
+        let looks_like_file = Path::new(stem).extension().is_some() && !stem.starts_with("fio-");
+        if stem.contains(['/', '\\']) || looks_like_file {
             return Err(Error::input(format!("{name}: no such file")));
         }
         match synthetic::named(name, &target) {

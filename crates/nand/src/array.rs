@@ -8,6 +8,7 @@ use prefetch_index::prefetch_index;
 use crate::contents::Contents;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
+use crate::weave::{Superblocks, Weave};
 use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn, Shape};
 
 /// Whether a block can be used.
@@ -35,10 +36,11 @@ pub enum Change {
 
 #[derive(Clone, Debug)]
 pub(crate) struct BlockState {
-    /// Pages of each type programmed or on order.
+    /// Pages of each type programmed or on order. This, and what is on order, each column of a superblock has for
+    /// itself; the rest is that of its first.
     pub done: [u16; 4],
-    /// Their sum.
-    pub programmed: u16,
+    /// Their sum, over all columns.
+    pub programmed: u32,
     pub erases: u32,
     pub first_seq: u64,
     /// Programs on order or running, oldest and newest.
@@ -46,11 +48,14 @@ pub(crate) struct BlockState {
     pub chain_tail: u32,
     /// Reads of the block and programs that supersede something in it, not yet done.
     pub holds: u32,
-    /// An erase that waits for them.
+    /// An erase that waits for them, and how many of its columns are still to be erased.
     pub erase: u32,
+    pub erasing: u16,
     pub condition: BlockCondition,
     /// A program failed in it: the next erase will too.
     pub doomed: bool,
+    /// Of a superblock: it failed in this column.
+    pub failed: bool,
     /// Its newest page is open: not all that one program fills is known yet.
     pub open: bool,
 }
@@ -77,6 +82,7 @@ pub struct Array {
     pub(crate) changes: Option<Vec<Change>>,
     /// The logarithm of the pages of an address that one program fills: see [`NandConfig::slots`](crate::NandConfig).
     pub(crate) slot_bits: u32,
+    pub(crate) weave: Weave,
 }
 
 /// The flash without power: only what was programmed.
@@ -87,18 +93,27 @@ impl Array {
     /// An erased array. `unit` bytes are kept for each sector: 0 for none, 8 for a stamp,
     /// `sector_bytes` for the data itself.
     pub fn new(geometry: Geometry, cell: Cell, unit: usize) -> Self {
-        Self::with_slots(geometry, cell, unit, 1)
+        Self::with_slots(geometry, cell, unit, 1, None)
     }
 
-    /// As [`Array::new`], where one program fills `slots` pages: `cell` has that many times fewer.
-    pub fn with_slots(geometry: Geometry, cell: Cell, unit: usize, slots: u32) -> Self {
+    /// As [`Array::new`], where one program fills `slots` pages: `cell` has that many times fewer; and blocks may be
+    /// superblocks.
+    pub fn with_slots(
+        geometry: Geometry,
+        cell: Cell,
+        unit: usize,
+        slots: u32,
+        superblocks: Option<&Superblocks>,
+    ) -> Self {
         debug_assert!(slots.is_power_of_two() && geometry.pages_per_block.is_multiple_of(slots));
         let geometry = Shape::new(geometry);
         let pages = geometry.pages() as usize;
         let slot_bits = slots.trailing_zeros();
-        let slots = geometry.block_slots();
+        let weave = superblocks.map_or_else(|| Weave::none(&geometry), Weave::new);
+        let slots = geometry.block_slots() * weave.width as usize;
         Self {
             slot_bits,
+            weave,
             oob: OobStore::new(pages),
             seq: vec![0; pages],
             blocks: vec![
@@ -111,8 +126,10 @@ impl Array {
                     chain_tail: NONE,
                     holds: 0,
                     erase: NONE,
+                    erasing: 0,
                     condition: BlockCondition::Good,
                     doomed: false,
+                    failed: false,
                     open: false,
                 };
                 slots
@@ -176,7 +193,7 @@ impl Array {
     }
     /// The page's sequence number: larger = programmed on a later order.
     pub fn seq(&self, ppn: Ppn) -> u64 {
-        self.blocks[self.geometry.block_of(ppn).0 as usize].first_seq + u64::from(self.seq[self.index(ppn)])
+        self.blocks[self.at(self.geometry.block_of(ppn))].first_seq + u64::from(self.seq[self.index(ppn)])
     }
     /// The place of the page's contents among everything that was written: its sequence number, or
     /// that of the first attempt if the program had to be repeated elsewhere.
@@ -188,42 +205,43 @@ impl Array {
     }
     /// The sequence number of the first page programmed in `block` since its erase.
     pub fn seq_of_block(&self, block: Block) -> u64 {
-        self.blocks[block.0 as usize].first_seq
+        self.blocks[self.at(block)].first_seq
     }
     /// Takes the next sequence number, for a record that is not a page of its own.
     pub fn take_seq(&mut self) -> u64 {
         self.next_seq += 1;
         self.next_seq - 1
     }
-    /// Pages of each type programmed (or on order) in `block`.
+    /// Pages of each type programmed (or on order) in `block`, or in the first column of a superblock.
     #[inline]
     pub fn programmed(&self, block: Block) -> [u16; 4] {
-        self.blocks[block.0 as usize].done
+        self.blocks[self.at(block)].done
     }
     /// Pages programmed (or on order) in `block`.
     #[inline]
     pub fn pages_programmed(&self, block: Block) -> u32 {
-        u32::from(self.blocks[block.0 as usize].programmed)
+        self.blocks[self.at(block)].programmed
     }
     /// How often `block` was erased.
     #[inline]
     pub fn erases(&self, block: Block) -> u32 {
-        self.blocks[block.0 as usize].erases
+        self.blocks[self.at(block)].erases
     }
     /// Whether `block` can be used.
     #[inline]
     pub fn condition(&self, block: Block) -> BlockCondition {
-        self.blocks[block.0 as usize].condition
+        self.blocks[self.at(block)].condition
     }
     /// Marks `block` as bad (from the factory, or after a failed erase).
     pub fn set_bad(&mut self, block: Block) {
-        self.blocks[block.0 as usize].condition = BlockCondition::Bad;
+        let at = self.at(block);
+        self.blocks[at].condition = BlockCondition::Bad;
         self.note_change(Change::Block(block));
     }
     /// Whether a program failed in `block`, so that its next erase will make it bad.
     #[inline]
     pub fn is_doomed(&self, block: Block) -> bool {
-        self.blocks[block.0 as usize].doomed
+        self.blocks[self.at(block)].doomed
     }
     /// The program of `ppn` failed: the page holds nothing, and its block is not to be relied on.
     pub(crate) fn spoil(&mut self, ppn: Ppn) {
@@ -236,7 +254,7 @@ impl Array {
             self.note_change(Change::Page(ppn));
         }
         let block = self.geometry.block_of(ppn);
-        self.blocks[block.0 as usize].doomed = true;
+        self.doom_column(block, self.place(ppn).1);
         self.note_change(Change::Block(block));
     }
     /// The sectors of `ppn`, by their place in the page, that cannot be read any more.
@@ -269,7 +287,7 @@ impl Array {
     /// The type of `ppn`.
     #[inline]
     pub fn page_type(&self, ppn: Ppn) -> PageType {
-        self.cell.page_type(self.geometry.page_of(ppn) >> self.slot_bits)
+        self.cell.page_type(self.place(ppn).0)
     }
     /// The shadow order's next page of `block`, if any is left.
     #[inline]
@@ -280,7 +298,8 @@ impl Array {
     #[inline]
     pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
         (n < self.geometry.pages_per_block).then(|| {
-            let page = self.cell.strict_page(n >> self.slot_bits) << self.slot_bits;
+            let (turn, at) = self.weave.split_turn(n >> self.slot_bits);
+            let page = self.weave.page(self.cell.strict_page(turn), at) << self.slot_bits;
             self.geometry.ppn(block, page | n & (self.slots() - 1))
         })
     }
@@ -292,21 +311,22 @@ impl Array {
     #[inline(always)]
     pub fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) {
         let block = self.geometry.block_of(ppn);
-        let page = self.geometry.page_of(ppn);
+        let (page, (row, _)) = (self.geometry.page_of(ppn), self.place(ppn));
         let index = self.index(ppn);
         self.check_usable(ppn);
-        let state = &mut self.blocks[block.0 as usize];
+        let (block, column) = (self.at(block), self.at_column(ppn));
+        let state = &mut self.blocks[column];
         assert!(
-            page < self.geometry.pages_per_block && self.cell.may_program(&state.done, page),
+            page < self.geometry.pages_per_block && self.cell.may_program(&state.done, row),
             "{} programmed out of order or twice: {:?} programmed so far",
             page_name(ppn),
             state.done
         );
-        let kind = self.cell.page_type(page);
+        state.done[self.cell.page_type(row)] += 1;
+        let state = &mut self.blocks[block];
         if state.programmed == 0 {
             state.first_seq = self.next_seq;
         }
-        state.done[kind] += 1;
         state.programmed += 1;
         let delta = self.next_seq - state.first_seq;
         self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
@@ -317,7 +337,7 @@ impl Array {
     /// Flash programs only blocks in which nothing is wrong.
     #[inline(always)]
     pub(crate) fn check_usable(&self, ppn: Ppn) {
-        let state = &self.blocks[self.geometry.block_of(ppn).0 as usize];
+        let state = &self.blocks[self.at(self.geometry.block_of(ppn))];
         assert!(
             state.condition == BlockCondition::Good && state.erase == NONE,
             "{} programmed in a block that is bad, undefined or to be erased",
@@ -328,7 +348,8 @@ impl Array {
     /// Erases a block at once; its wear is counted.
     pub fn erase(&mut self, block: Block) {
         self.wipe(block);
-        let state = &mut self.blocks[block.0 as usize];
+        let at = self.at(block);
+        let state = &mut self.blocks[at];
         state.condition = BlockCondition::Good;
         state.erases += 1;
         self.note_change(Change::Erased(block));
@@ -346,31 +367,34 @@ impl Array {
         for index in pages {
             self.oob.clear(index);
         }
-        let state = &mut self.blocks[block.0 as usize];
-        (state.done, state.programmed) = ([0; 4], 0);
+        let at = self.at(block);
+        for state in &mut self.blocks[at..at + self.weave.width as usize] {
+            (state.done, state.programmed) = ([0; 4], 0);
+        }
         let first = self.geometry.ppn(block, 0).0;
         let pages = first..first + self.geometry.pages_per_block;
         clear(&mut self.notes, pages.clone());
         clear(&mut self.versions, pages.clone());
-        clear(&mut self.lost, pages);
+        clear(&mut self.lost, pages.clone());
+        self.weave.wipe(pages);
     }
 
     /// Makes a page as if it had never been ordered; its order number is returned to the block.
     pub(crate) fn unprogram(&mut self, ppn: Ppn) {
-        let block = self.geometry.block_of(ppn);
+        let block = self.at(self.geometry.block_of(ppn));
         for ppn in self.together(ppn) {
             let index = self.index(ppn);
             let entered = self.oob.kind(index) != PageUse::Erased;
-            self.blocks[block.0 as usize].programmed -= u16::from(entered);
+            self.blocks[block].programmed -= u32::from(entered);
             self.oob.clear(index);
             self.notes.remove(&ppn.0);
             self.versions.remove(&ppn.0);
             self.lost.remove(&ppn.0);
         }
         let kind = self.page_type(ppn);
-        let state = &mut self.blocks[block.0 as usize];
-        state.done[kind] -= 1;
-        state.open = false;
+        let column = self.at_column(ppn);
+        self.blocks[column].done[kind] -= 1;
+        self.blocks[block].open = false;
     }
 
     /// The bytes kept for each of `n` sectors from sector `at` of `ppn`, zeros for those that nothing was
@@ -445,7 +469,7 @@ impl Array {
     #[inline]
     pub fn prefetch(&self, ppn: Ppn) {
         self.oob.prefetch(self.index(ppn));
-        prefetch_index(&self.blocks, self.geometry.block_of(ppn).0 as usize);
+        prefetch_index(&self.blocks, self.at(self.geometry.block_of(ppn)));
     }
 }
 

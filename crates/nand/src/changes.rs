@@ -37,8 +37,11 @@ impl Array {
     /// Lays down a block without pages: how often it was erased, its condition, and whether a program
     /// failed in it.
     pub fn restore_block(&mut self, block: Block, erases: u32, condition: BlockCondition, doomed: bool) {
-        let state = &mut self.blocks[block.0 as usize];
+        let (at, width) = (self.at(block), self.weave.width);
+        let state = &mut self.blocks[at];
         (state.erases, state.condition, state.doomed) = (erases, condition, doomed);
+        // In which column is not known any more.
+        state.failed = doomed && width > 1;
     }
 
     /// Sequence numbers up to and including `seq` have been used.
@@ -81,19 +84,26 @@ impl Array {
         Ok(())
     }
 
+    /// Whether `ppn` may be programmed next. Which pages of a superblock are missing is seen when all are there
+    /// ([`Array::close_gaps`]).
+    pub fn may_program(&self, ppn: Ppn) -> bool {
+        let state = &self.blocks[self.at_column(ppn)];
+        self.weave.width > 1 || self.cell.may_program(&state.done, self.place(ppn).0)
+    }
+
     /// Lays down all that one program filled with `ppn`, as torn until more is known of it.
     fn restore_together(&mut self, ppn: Ppn, seq: u64) -> Option<()> {
-        let (page, slots) = (self.geometry.page_of(ppn) >> self.slot_bits, self.slots() as u16);
-        let kind = self.cell.page_type(page);
-        let state = &mut self.blocks[self.geometry.block_of(ppn).0 as usize];
-        if !self.cell.may_program(&state.done, page) {
+        if !self.may_program(ppn) {
             return None;
         }
+        let (kind, slots, column) = (self.page_type(ppn), self.slots(), self.at_column(ppn));
+        let block = self.at(self.geometry.block_of(ppn));
+        self.blocks[column].done[kind] += 1;
+        let state = &mut self.blocks[block];
         if state.programmed == 0 {
             state.first_seq = seq;
         }
         let delta = u32::try_from(seq.checked_sub(state.first_seq)?).ok()?;
-        state.done[kind] += 1;
         state.programmed += slots;
         self.restore_seq(seq);
         for ppn in self.together(ppn) {

@@ -92,6 +92,14 @@ impl Geometry {
                 &format!("1 to 64 sectors, {low} to {high} in steps of {low}"),
             );
         }
+        self.check_addresses()
+    }
+
+    /// Checks the whole against the address width.
+    ///
+    /// # Errors
+    /// If there are too many pages.
+    pub fn check_addresses(&self) -> Result<(), GeometryError> {
         let bits = bits_for(self.planes()) + self.block_bits() + self.page_bits();
         if bits > 31 || u64::from(self.planes()) * u64::from(self.blocks_per_plane) > 1 << 26 {
             return Err(GeometryError {
@@ -135,6 +143,10 @@ impl Geometry {
     /// Physical pages of the device.
     pub fn pages(&self) -> u64 {
         self.blocks() * u64::from(self.pages_per_block)
+    }
+    /// Data bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.pages_per_block) * u64::from(self.page_bytes)
     }
     /// Physical pages of a plane.
     pub fn pages_per_plane(&self) -> u64 {

@@ -32,11 +32,13 @@ pub enum Cause {
     Map,
     /// The metadata log.
     Meta,
+    /// Parity over the planes of a superblock, and reads that rebuild a page from it.
+    Parity,
 }
 
 impl Cause {
     /// How many causes there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All of them with their names.
     pub const NAMED: [(&str, Self); Self::COUNT] = [
         ("host", Self::Host),
@@ -45,6 +47,7 @@ impl Cause {
         ("merge", Self::Merge),
         ("map", Self::Map),
         ("meta", Self::Meta),
+        ("parity", Self::Parity),
     ];
 }
 
@@ -88,8 +91,10 @@ pub(crate) struct Op {
     pub next: u32,
     /// Next operation of the same multi-plane group.
     pub group: u32,
-    /// Next program of the same block.
+    /// Next program of the same block; of erases, that of the superblock's next column.
     pub chain: u32,
+    /// Program of parity that waits until this one may start.
+    pub parity: u32,
     pub plane: u32,
     pub kind: Kind,
     pub cause: Cause,

@@ -2,7 +2,7 @@
 
 use crate::op::{Kind, NONE};
 use crate::schedule::{Nand, Phase};
-use crate::{Array, Block, BlockCondition, Change, PageUse, Ppn, Silicon};
+use crate::{Array, Block, BlockCondition, Cause, Change, PageUse, Ppn, Silicon};
 
 impl Nand {
     /// Cuts the power now. Operations that had not reached the array leave no trace; a running
@@ -32,6 +32,13 @@ impl Nand {
             }
             for &op in chain.iter().rev() {
                 let ppn = Ppn(self.ops[op as usize].ppn);
+                if self.ops[op as usize].cause == Cause::Parity {
+                    // Whether it is counted as programmed is seen at power-on.
+                    if !(protected && in_array.contains(&op)) {
+                        self.array.lose_parity(ppn);
+                    }
+                    continue;
+                }
                 if in_array.contains(&op) {
                     if !protected {
                         self.array.tear(ppn);
@@ -47,21 +54,44 @@ impl Nand {
             let state = &mut self.array.blocks[slot];
             (state.chain_head, state.chain_tail, state.holds, state.erase) = (NONE, NONE, 0, NONE);
         }
-        for op in in_array {
+        let mut erased: Vec<Block> = vec![];
+        for &op in &in_array {
             let op = &self.ops[op as usize];
-            if op.kind == Kind::Erase {
-                let block = self.array.geometry.block_of(Ppn(op.ppn));
-                if protected {
-                    self.array.erase(block);
-                    if self.array.is_doomed(block) {
-                        self.array.set_bad(block);
-                    }
-                } else {
-                    self.array.interrupt_erase(block);
-                }
+            let block = self.array.geometry.block_of(Ppn(op.ppn));
+            if op.kind == Kind::Erase && !erased.contains(&block) {
+                erased.push(block);
+            }
+        }
+        if self.array.width() > 1 {
+            self.note_half_erased(&mut erased);
+        }
+        for block in erased {
+            let at = self.array.at(block);
+            let running = |&&op: &&u32| {
+                let op = &self.ops[op as usize];
+                op.kind == Kind::Erase && self.array.geometry.block_of(Ppn(op.ppn)) == block
+            };
+            let left = usize::from(self.array.blocks[at].erasing) - in_array.iter().filter(running).count();
+            self.array.blocks[at].erasing = 0;
+            if protected && left == 0 {
+                self.array.erase(block);
+                self.array.replace_doomed(block);
+            } else {
+                self.array.interrupt_erase(block);
             }
         }
         Silicon(self.array)
+    }
+
+    /// Superblocks of which some columns are erased and others not.
+    fn note_half_erased(&self, erased: &mut Vec<Block>) {
+        let planes = 0..self.geometry().planes();
+        for block in planes.flat_map(|plane| self.geometry().blocks_of(plane)) {
+            let left = u32::from(self.array.blocks[self.array.at(block)].erasing);
+            if left > 0 && left < self.array.width() && !erased.contains(&block) {
+                erased.push(block);
+            }
+        }
     }
 }
 
@@ -79,7 +109,9 @@ impl Array {
     fn tear_lower_pages(&mut self, ppn: Ppn) {
         let (page, kind) = (self.geometry.page_of(ppn) >> self.slot_bits, self.page_type(ppn) as u32);
         let block = self.geometry.block_of(ppn);
-        for lower in page - kind..page {
+        let (row, column) = self.weave.place(page);
+        for lower in row - kind..row {
+            let Some(lower) = self.weave.page_in(lower, column) else { continue };
             let lower = self.geometry.ppn(block, lower << self.slot_bits);
             if self.page_use(lower) != PageUse::Erased {
                 self.tear(lower);
@@ -96,7 +128,8 @@ impl Array {
                 self.tear(ppn);
             }
         }
-        self.blocks[block.0 as usize].condition = BlockCondition::Undefined;
+        let at = self.at(block);
+        self.blocks[at].condition = BlockCondition::Undefined;
         self.note_change(Change::Block(block));
     }
 }

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
+use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
     Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
-    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, Suspend, Time, Timing,
+    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, Superblocks, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -24,6 +25,8 @@ pub struct NandConfig {
     pub slots: u32,
     /// Planes of a die that work together, as one plane with wider pages: `geometry` counts them as one.
     pub gang: u32,
+    /// Addressed blocks are superblocks.
+    pub superblocks: Option<Superblocks>,
     /// Bits per cell.
     pub kind: CellKind,
     /// The program order it insists on.
@@ -39,8 +42,9 @@ pub struct NandConfig {
 impl NandConfig {
     /// The array before anything was programmed, keeping `unit` bytes of contents a sector.
     pub fn erased(&self, unit: usize) -> Array {
-        let cell = Cell::new(self.kind, self.order, self.geometry.pages_per_block / self.slots);
-        Array::with_slots(self.geometry.clone(), cell, unit, self.slots)
+        let of_block = self.superblocks.as_ref().map_or(&self.geometry, |of| &of.flash).pages_per_block;
+        let cell = Cell::new(self.kind, self.order, of_block / self.slots);
+        Array::with_slots(self.geometry.clone(), cell, unit, self.slots, self.superblocks.as_ref())
     }
 }
 
@@ -142,6 +146,23 @@ pub struct Counters {
     pub suspensions: u64,
     /// Array operations that covered several planes.
     pub multi_plane: u64,
+    /// Repetitions of reads.
+    pub read_retries: u64,
+    /// Reads of pages that had to be rebuilt from their stripe.
+    pub rebuilt: u64,
+}
+
+/// An operation that may go to its die, as the controller sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Which one.
+    pub op: OpId,
+    /// Its die.
+    pub die: u32,
+    /// For whom.
+    pub cause: Cause,
+    /// Nothing of the host's waits for it.
+    pub background: bool,
 }
 
 /// A flash array in time.
@@ -157,7 +178,7 @@ pub struct Nand {
     pub(crate) dies: Vec<Die>,
     channels: Vec<Channel>,
     /// When the array work of each die ends; then, when the transfer on each channel does, if somebody
-    /// has to be told.
+    /// has to be told; then the next handover, and the next read that leaves the decoder.
     timers: Timers,
     dirty: Vec<u32>,
     done: Vec<Done>,
@@ -171,6 +192,8 @@ pub struct Nand {
     sectors_per_read: u32,
     pub(crate) paired_pages: bool,
     faults: Option<Box<Faults>>,
+    retries: Option<Box<Retries>>,
+    stages: Stages,
 }
 
 impl Nand {
@@ -183,11 +206,13 @@ impl Nand {
 
     /// The array as a power cut left it, at time 0 again.
     pub fn power_on(config: &NandConfig, silicon: Silicon) -> Self {
-        Self::with_array(config, silicon.0)
+        let mut array = silicon.0;
+        array.close_gaps();
+        Self::with_array(config, array)
     }
 
     fn with_array(config: &NandConfig, array: Array) -> Self {
-        let g = &config.geometry;
+        let g = &**array.flash();
         let die = |n| Die {
             op: NONE,
             member: NONE,
@@ -202,34 +227,63 @@ impl Nand {
             channel: g.channel_of_die(n),
             busy_ns: 0,
         };
+        let (dies, channels) = (g.dies(), g.channels);
+        let dies_of: Vec<Die> = (0..dies).map(die).collect();
         Self {
             transfer_page: config.timing.transfer(g, g.sectors_per_page()) * u64::from(config.slots),
             gang: u64::from(config.gang),
             sectors_per_read: (g.sectors_per_page() * config.slots / config.gang).max(1),
             paired_pages: config.paired_pages,
             faults: None,
-            dies: (0..g.dies()).map(die).collect(),
-            channels: vec![Channel::default(); g.channels as usize],
-            array,
+            retries: None,
+            stages: Stages::default(),
+            dies: dies_of,
+            channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
             endurance: if config.endurance == 0 { u32::MAX } else { config.endurance },
             ops: Vec::new(),
             free: NONE,
             edges: Vec::new(),
             free_edge: NONE,
-            timers: Timers::new((g.dies() + g.channels) as usize),
+            timers: Timers::new((dies + channels) as usize + 2),
             dirty: Vec::new(),
             done: Vec::new(),
             now: 0,
             order: 0,
             in_flight: 0,
             counters: Counters::default(),
+            array,
         }
     }
 
-    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`.
+    /// From now on operations fail as `config` says, drawn from the stream "faults" of `seed`, and reads are
+    /// repeated as the timing says.
     pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
         self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
+        self.retries = self.timing.read_retry.as_ref().map(|retry| Box::new(Retries::new(retry, seed)));
+    }
+    /// From now on, operations that may go to their dies wait for [`Nand::start`].
+    pub fn wait_for_controller(&mut self) {
+        self.stages.waits_for_controller = true;
+    }
+    /// An operation that may go to its die and was not asked for yet: which, on which die, and of what kind.
+    pub fn next_ready(&mut self) -> Option<Ready> {
+        let op = self.stages.ready.pop_front()?;
+        let &Op { plane, cause, background, .. } = &self.ops[op as usize];
+        let die = self.array.flash().die_of_plane(plane);
+        Some(Ready { op: OpId(op), die, cause, background })
+    }
+    /// The controller has ordered an operation: it goes to its die. [`Nand::settle`] afterwards.
+    pub fn start(&mut self, op: OpId) {
+        self.enqueue(op.0);
+    }
+    /// From now on [`Nand::taken`] says when dies have taken the pages that they program.
+    pub fn tell_handover(&mut self) {
+        self.stages.tells_handover = true;
+    }
+    /// Programs whose pages were in their dies' registers with the last step.
+    pub fn taken(&self) -> &[OpId] {
+        &self.stages.taken
     }
 
     /// What the flash holds.
@@ -285,6 +339,22 @@ impl Nand {
     pub fn load(&self, die: u32) -> u32 {
         self.dies[die as usize].load
     }
+    /// Operations waiting or running on the die of a plane, or on those of its superblocks.
+    #[inline]
+    pub fn load_of_plane(&self, plane: u32) -> u32 {
+        if self.array.width() == 1 {
+            return self.load(self.geometry().die_of_plane(plane));
+        }
+        self.array.dies_of(plane).map(|die| self.load(die)).sum()
+    }
+    /// Whether a die has nothing to do.
+    pub fn has_idle_die(&self) -> bool {
+        self.dies.iter().any(|die| die.load == 0)
+    }
+    /// Whether the die of a plane as it is addressed, or one of them, has nothing to do.
+    pub fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.array.dies_of(plane).any(|die| self.load(die) == 0)
+    }
     /// Nanoseconds that each die was busy, and each channel.
     pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
         (self.dies.iter().map(|d| d.busy_ns).collect(), self.channels.iter().map(|c| c.busy_ns).collect())
@@ -292,7 +362,7 @@ impl Nand {
 
     /// The program of `ppn` that is on order or running, if there is one.
     pub fn program_of(&self, ppn: Ppn) -> Option<OpId> {
-        let mut op = self.array.blocks[self.geometry().block_of(ppn).0 as usize].chain_head;
+        let mut op = self.array.blocks[self.array.at_column(ppn)].chain_head;
         while op != NONE {
             if self.ops[op as usize].ppn ^ ppn.0 < self.array.slots() {
                 return Some(OpId(op));
@@ -309,7 +379,7 @@ impl Nand {
     /// Whether programs of `block` are on order or running.
     #[inline]
     pub fn programs_pending(&self, block: Block) -> bool {
-        self.array.blocks[block.0 as usize].chain_head != NONE
+        self.array.is_programmed_now(block)
     }
 
     #[inline(always)]
@@ -321,7 +391,20 @@ impl Nand {
         background: bool,
         (transfer, array_ns): (u64, u64),
     ) -> u32 {
-        let plane = self.geometry().plane_of(self.geometry().block_of(ppn));
+        let plane = self.array.plane_of(ppn);
+        self.new_op_in(plane, ppn, kind, cause, background, (transfer, array_ns))
+    }
+
+    #[inline(always)]
+    fn new_op_in(
+        &mut self,
+        plane: u32,
+        ppn: Ppn,
+        kind: Kind,
+        cause: Cause,
+        background: bool,
+        (transfer, array_ns): (u64, u64),
+    ) -> u32 {
         let op = Op {
             started: 0,
             order: 0,
@@ -335,6 +418,7 @@ impl Nand {
             next: NONE,
             group: NONE,
             chain: NONE,
+            parity: NONE,
             plane,
             kind,
             cause,
@@ -344,7 +428,7 @@ impl Nand {
             pending: true,
             open: false,
         };
-        let die = self.geometry().die_of_plane(plane);
+        let die = self.array.flash().die_of_plane(plane);
         self.dies[die as usize].load += 1;
         self.in_flight += 1;
         if self.free == NONE {
@@ -379,7 +463,8 @@ impl Nand {
 
     #[inline(always)]
     fn hold(&mut self, block: Block, op: u32) {
-        self.array.blocks[block.0 as usize].holds += 1;
+        let at = self.array.at(block);
+        self.array.blocks[at].holds += 1;
         let slot = &mut self.ops[op as usize];
         if slot.holds == NONE {
             slot.holds = block.0;
@@ -398,7 +483,11 @@ impl Nand {
         let slot = &mut self.ops[op as usize];
         slot.waits -= 1;
         if slot.waits == 0 {
-            self.enqueue(op);
+            if self.stages.waits_for_controller {
+                self.stages.ready.push_back(op);
+            } else {
+                self.enqueue(op);
+            }
         }
     }
 
@@ -414,9 +503,14 @@ impl Nand {
             "read of an erased or torn page"
         );
         let kind = self.array.page_type(ppn);
-        let durations = (self.transfer(sectors), self.timing.read(kind));
-        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
         let block = self.geometry().block_of(ppn);
+        let mut durations = (self.transfer(sectors), self.timing.read(kind));
+        if let Some(retries) = &mut self.retries {
+            let count = retries.draw(kind, self.array.erases(block));
+            durations.1 += count * retries.ns();
+            self.counters.read_retries += count;
+        }
+        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
         self.hold(block, op);
         if let Some(program) = self.program_of(ppn) {
             self.wait_for(op, program.0);
@@ -424,15 +518,12 @@ impl Nand {
         for before in after {
             self.wait_for(op, before.0);
         }
-        if let Some(faults) = &mut self.faults
-            && self.array.page_use(ppn).is_data()
-            && faults.reads.draw(&mut faults.stream)
-        {
-            // Decided here, as everything else: what is copied from the page is lost as well.
-            self.array.lose_page(ppn);
-            if self.program_of(ppn).is_none() {
-                self.array.note_program(ppn);
-            }
+        let fails = match &mut self.faults {
+            Some(faults) if self.array.page_use(ppn).is_data() => faults.reads.draw(&mut faults.stream),
+            _ => false,
+        };
+        if fails || self.array.needs_rebuilding(ppn) {
+            self.fail_read(op, ppn, background);
         }
         self.counters.reads[cause as usize][kind] +=
             if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
@@ -458,12 +549,16 @@ impl Nand {
         let kind = self.array.page_type(ppn);
         let durations = (self.transfer_page, self.timing.program(kind));
         let op = self.new_op(ppn, Kind::Program, cause, background, durations);
-        self.chain(op, ppn);
+        let stripe = self.array.complete_stripe(ppn);
+        self.chain(op, self.array.at_column(ppn));
         for before in after {
             self.wait_for(op, before.0);
         }
         self.counters.programs[cause as usize][kind] += self.gang;
         self.release_wait(op);
+        if let Some(column) = stripe {
+            self.program_parity(ppn, column, background);
+        }
         OpId(op)
     }
 
@@ -479,10 +574,10 @@ impl Nand {
             let durations = (self.transfer_page, self.timing.program(kind));
             let op = self.new_op(ppn, Kind::Program, cause, background, durations);
             self.ops[op as usize].open = true;
-            self.chain(op, ppn);
+            self.chain(op, self.array.at_column(ppn));
             op
         } else {
-            let op = self.array.blocks[self.geometry().block_of(ppn).0 as usize].chain_tail;
+            let op = self.array.blocks[self.array.at_column(ppn)].chain_tail;
             self.ops[op as usize].background &= background;
             op
         };
@@ -497,11 +592,15 @@ impl Nand {
         let slot = &mut self.ops[op.0 as usize];
         debug_assert!(slot.open && slot.pending);
         slot.open = false;
-        let (ppn, cause) = (Ppn(slot.ppn), slot.cause);
+        let (ppn, cause, background) = (Ppn(slot.ppn), slot.cause, slot.background);
         let empty = self.array.seal(ppn);
         let kind = self.array.page_type(ppn);
         self.counters.programs[cause as usize][kind] += self.gang;
+        let stripe = self.array.complete_stripe(ppn);
         self.release_wait(op.0);
+        if let Some(column) = stripe {
+            self.program_parity(ppn, column, background);
+        }
         empty
     }
 
@@ -537,10 +636,9 @@ impl Nand {
         }
     }
 
-    /// Queues a program behind the others of its block.
+    /// Queues a program behind the others of its block of the flash.
     #[inline]
-    fn chain(&mut self, op: u32, ppn: Ppn) {
-        let block = self.geometry().block_of(ppn).0 as usize;
+    fn chain(&mut self, op: u32, block: usize) {
         let state = &mut self.array.blocks[block];
         let tail = std::mem::replace(&mut state.chain_tail, op);
         if tail == NONE {
@@ -564,6 +662,7 @@ impl Nand {
         let slot = &mut self.ops[op.0 as usize];
         let (from, cause) = (Ppn(slot.ppn), slot.cause);
         debug_assert!(slot.pending && slot.kind == Kind::Program);
+        let mut stripe = None;
         for (from, to) in self.array.together(from).zip(self.array.together(to)) {
             let oob = self.array.oob(from);
             let list = match oob.extents {
@@ -576,21 +675,25 @@ impl Nand {
                 Extents::List(_) => Extents::List(&list),
             };
             let oob = Oob { kind: oob.kind, owner: oob.owner, stream, extents };
-            self.array.lay(to, &oob);
+            stripe = self.array.lay_in_stripe(to, &oob);
             self.array.repeat(from, to);
         }
         self.array.spoil(from);
-        let plane = self.geometry().plane_of(self.geometry().block_of(to));
+        let plane = self.array.plane_of(to);
         let slot = &mut self.ops[op.0 as usize];
         (slot.ppn, slot.plane, slot.waits, slot.started_once, slot.copyback) = (to.0, plane, 1, false, false);
         slot.array_ns = self.timing.program(self.array.page_type(to));
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
-        let die = self.geometry().die_of_plane(plane);
+        let die = self.array.flash().die_of_plane(plane);
         self.dies[die as usize].load += 1;
-        self.chain(op.0, to);
+        self.chain(op.0, self.array.at_column(to));
         let kind = self.array.page_type(to);
         self.counters.programs[cause as usize][kind] += self.gang;
+        let background = self.ops[op.0 as usize].background;
         self.release_wait(op.0);
+        if let Some(column) = stripe {
+            self.program_parity(self.array.first_slot(to), column, background);
+        }
     }
 
     /// A program that failed is given up: it is over, and what it was to store is lost.
@@ -598,7 +701,7 @@ impl Nand {
         let ppn = Ppn(self.ops[op.0 as usize].ppn);
         self.array.lose_page(ppn);
         let block = self.array.geometry.block_of(ppn);
-        self.array.blocks[block.0 as usize].doomed = true;
+        self.array.doom_column(block, self.array.place(ppn).1);
         self.array.note_program(ppn);
         self.array.note_change(Change::Block(block));
         self.let_go(op.0);
@@ -608,7 +711,8 @@ impl Nand {
     /// neither uses the channel. To be said before [`Nand::settle`].
     pub fn pair_copyback(&mut self, read: OpId, program: OpId) {
         let same_plane = self.ops[read.0 as usize].plane == self.ops[program.0 as usize].plane;
-        if self.timing.copyback && same_plane {
+        // Parity is worked out by the controller: what is copied has to pass it.
+        if self.timing.copyback && same_plane && self.array.weave.parity == 0 {
             self.ops[read.0 as usize].copyback = true;
             self.ops[program.0 as usize].copyback = true;
         }
@@ -629,21 +733,153 @@ impl Nand {
     /// # Panics
     /// If the block is bad, already to be erased, or has programs on order.
     pub fn erase(&mut self, block: Block, background: bool) -> OpId {
-        let state = &self.array.blocks[block.0 as usize];
+        let state = &self.array.blocks[self.array.at(block)];
         assert!(
-            state.condition != BlockCondition::Bad && state.erase == NONE && state.chain_head == NONE,
+            state.condition != BlockCondition::Bad
+                && state.erase == NONE
+                && !self.array.is_programmed_now(block),
             "erase of block {:#x} while it is bad, programmed or already being erased",
             block.0
         );
         let held = state.holds > 0;
         let first = self.geometry().ppn(block, 0);
         let op = self.new_op(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
-        self.array.blocks[block.0 as usize].erase = op;
-        self.counters.erases += self.gang;
+        let (at, width) = (self.array.at(block), self.array.width());
+        self.array.blocks[at].erase = op;
+        self.array.blocks[at].erasing = width as u16;
+        self.counters.erases += self.gang * u64::from(width);
+        if width > 1 {
+            self.erase_further(op, block, background);
+        }
         if !held {
-            self.release_wait(op);
+            self.start_erase(op);
         }
         OpId(op)
+    }
+
+    /// The erases of the other columns follow that of the first.
+    fn erase_further(&mut self, mut last: u32, block: Block, background: bool) {
+        let first = self.geometry().ppn(block, 0);
+        let leader = last;
+        for column in 0..self.array.width() {
+            let plane = self.array.plane_of_column(block, column);
+            if plane == self.ops[leader as usize].plane {
+                continue;
+            }
+            let durations = (0, self.timing.erase_ns);
+            let op = self.new_op_in(plane, first, Kind::Erase, Cause::Gc, background, durations);
+            self.ops[last as usize].chain = op;
+            last = op;
+        }
+    }
+
+    /// Nothing holds an erase up any more.
+    fn start_erase(&mut self, mut op: u32) {
+        while op != NONE {
+            let next = self.ops[op as usize].chain;
+            self.release_wait(op);
+            op = next;
+        }
+    }
+
+    /// Orders the parity of the stripe that ends with `last`, once what the stripe holds is there to be programmed.
+    fn program_parity(&mut self, last: Ppn, column: u32, background: bool) {
+        let block = self.geometry().block_of(last);
+        let plane = self.array.plane_of_column(block, column);
+        let kind = self.array.page_type(last);
+        let durations = (self.transfer_page, self.timing.program(kind));
+        let op = self.new_op_in(plane, last, Kind::Program, Cause::Parity, background, durations);
+        self.chain(op, self.array.at(block) + column as usize);
+        self.counters.programs[Cause::Parity as usize][kind] += self.gang;
+        for ppn in self.array.stripe_of(last) {
+            if let Some(OpId(data)) = self.program_of(ppn)
+                && self.ops[data as usize].waits > 0
+            {
+                self.ops[data as usize].parity = op;
+                self.ops[op as usize].waits += 1;
+            }
+        }
+        self.release_wait(op);
+    }
+
+    /// What the read `op` of `ppn` returns cannot be corrected. It is rebuilt from what else its stripe holds, if all
+    /// of that can be read; else it is lost.
+    #[cold]
+    fn fail_read(&mut self, op: u32, ppn: Ppn, background: bool) {
+        if self.rebuild(op, ppn, background) {
+            self.counters.rebuilt += 1;
+            self.array.set_rebuilt(ppn, true);
+            return;
+        }
+        // Decided here, as everything else: what is copied from the page is lost as well.
+        self.array.set_rebuilt(ppn, false);
+        self.array.lose_page(ppn);
+        if self.program_of(ppn).is_none() {
+            self.array.note_program(ppn);
+        }
+    }
+
+    /// Reads the rest of a stripe for the read `op` of `ppn`; false if that cannot be read either.
+    fn rebuild(&mut self, op: u32, ppn: Ppn, background: bool) -> bool {
+        let Some((others, last)) = self.array.rest_of_stripe(ppn) else { return false };
+        if !others.iter().all(|&other| self.array.is_readable(other)) {
+            return false;
+        }
+        let block = self.geometry().block_of(ppn);
+        let kind = self.array.page_type(ppn);
+        let Some(column) = self.array.parity_column(last) else { return false };
+        let parity = (last, self.array.plane_of_column(block, column), self.parity_program(last, column));
+        let data: Vec<(Ppn, u32, Option<OpId>)> =
+            others.iter().map(|&other| (other, self.array.plane_of(other), self.program_of(other))).collect();
+        let mut sound = true;
+        for (other, plane, program) in data.into_iter().chain([parity]) {
+            let durations = (self.transfer_page, self.timing.read(kind));
+            let read = self.new_op_in(plane, other, Kind::Read, Cause::Parity, background, durations);
+            if let Some(program) = program {
+                self.wait_for(read, program.0);
+            }
+            self.wait_for(op, read);
+            self.counters.reads[Cause::Parity as usize][kind] += self.gang;
+            if let Some(faults) = &mut self.faults
+                && faults.reads.draw(&mut faults.stream)
+            {
+                sound = false;
+                if plane == parity.1 {
+                    self.array.lose_parity(last);
+                } else if self.array.page_use(other).is_data() {
+                    self.array.set_rebuilt(other, true);
+                }
+            }
+            self.release_wait(read);
+        }
+        sound
+    }
+
+    /// The program of the parity of the stripe that ends with `last`, if it is on order or running.
+    fn parity_program(&self, last: Ppn, column: u32) -> Option<OpId> {
+        let mut op =
+            self.array.blocks[self.array.at(self.geometry().block_of(last)) + column as usize].chain_head;
+        while op != NONE {
+            let slot = &self.ops[op as usize];
+            if slot.cause == Cause::Parity && slot.ppn == last.0 {
+                return Some(OpId(op));
+            }
+            op = slot.chain;
+        }
+        None
+    }
+
+    /// Where the state of the block of the flash is kept that `op` programs.
+    #[inline(always)]
+    fn programmed_by(&self, op: u32) -> usize {
+        let slot = &self.ops[op as usize];
+        let ppn = Ppn(slot.ppn);
+        if slot.cause == Cause::Parity
+            && let Some(column) = self.array.parity_column(ppn)
+        {
+            return self.array.at(self.geometry().block_of(ppn)) + column as usize;
+        }
+        self.array.at_column(ppn)
     }
 
     fn transfer(&self, sectors: u32) -> u64 {
@@ -663,7 +899,7 @@ impl Nand {
         self.order += 1;
         let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
         let host_read = class == 0;
-        let die_number = self.array.geometry.die_of_plane(slot.plane);
+        let die_number = self.array.flash().die_of_plane(slot.plane);
         let die = &mut self.dies[die_number as usize];
         let list = &mut die.queue[class];
         if die.filled & 1 << class == 0 {
@@ -673,9 +909,13 @@ impl Nand {
             self.ops[list.tail as usize].next = op;
         }
         list.tail = op;
+        let parity = std::mem::replace(&mut self.ops[op as usize].parity, NONE);
         if !die.dirty && (die.phase == Phase::Idle || (host_read && self.timing.suspend != Suspend::None)) {
             die.dirty = true;
             self.dirty.push(die_number);
+        }
+        if parity != NONE {
+            self.release_wait(parity);
         }
     }
 
@@ -740,10 +980,11 @@ impl Nand {
         /// A real controller looks only so far ahead.
         const WINDOW: usize = 16;
         let head = self.dies[die_number as usize].op;
-        let page_mask = (1_u32 << self.geometry().page_bits()) - 1;
-        let (kind, page) = (self.ops[head as usize].kind, self.ops[head as usize].ppn & page_mask);
-        let page_type = self.array.page_type(Ppn(page));
-        let mut planes = 1_u32 << (self.ops[head as usize].plane % self.geometry().planes_per_die);
+        let row = |array: &Array, op: &Op| array.place(Ppn(op.ppn)).0;
+        let (kind, page) = (self.ops[head as usize].kind, row(&self.array, &self.ops[head as usize]));
+        let page_type = self.array.cell.page_type(page);
+        let of_die = self.array.flash().planes_per_die;
+        let mut planes = 1_u32 << (self.ops[head as usize].plane % of_die);
         let mut last = head;
         let mut before = NONE;
         let mut op = self.dies[die_number as usize].queue[class].head;
@@ -753,14 +994,14 @@ impl Nand {
             }
             let next = self.ops[op as usize].next;
             let slot = &self.ops[op as usize];
-            let plane = 1_u32 << (slot.plane % self.geometry().planes_per_die);
-            let other = slot.ppn & page_mask;
+            let plane = 1_u32 << (slot.plane % of_die);
+            let other = row(&self.array, slot);
             let fits = slot.kind == kind
                 && planes & plane == 0
                 && (kind == Kind::Erase
                     || other == page
                     || (!self.timing.multi_plane_same_offset
-                        && self.array.page_type(Ppn(other)) == page_type));
+                        && self.array.cell.page_type(other) == page_type));
             if fits {
                 planes |= plane;
                 let list = &mut self.dies[die_number as usize].queue[class];
@@ -846,6 +1087,9 @@ impl Nand {
     #[inline(always)]
     fn grant(&mut self, number: u32, die_number: u32, duration: u64, waited_for: bool) {
         let free_at = self.now + duration;
+        if self.stages.tells_handover {
+            self.note_handover(die_number, free_at);
+        }
         let die = &mut self.dies[die_number as usize];
         die.busy_ns += duration;
         let channel = &mut self.channels[number as usize];
@@ -863,6 +1107,59 @@ impl Nand {
         }
         if waited_for || !at_once {
             self.timers.set(self.dies.len() as u32 + number, free_at);
+        }
+    }
+
+    /// The transfer that begins hands a page over to its die at `at`, if it is one of a program.
+    #[inline(never)]
+    fn note_handover(&mut self, die_number: u32, at: Time) {
+        let die = &self.dies[die_number as usize];
+        if die.phase == Phase::TransferIn {
+            let before = self.stages.next_handover();
+            self.stages.hand_over(at, die.member);
+            if before.is_none_or(|before| at < before) {
+                self.timers.clear(self.handover_alarm());
+                self.timers.set(self.handover_alarm(), at);
+            }
+        }
+    }
+
+    /// What `op` read passes the decoder, and is there.
+    #[inline(always)]
+    fn decode(&mut self, op: u32) {
+        if self.timing.ecc_ns == 0 { self.finish(op) } else { self.wait_for_decoder(op) }
+    }
+
+    #[inline(never)]
+    fn wait_for_decoder(&mut self, op: u32) {
+        let at = self.now + self.timing.ecc_ns;
+        if self.stages.next_decoded().is_none() {
+            self.timers.set(self.handover_alarm() + 1, at);
+        }
+        self.stages.decode(at, op);
+    }
+
+    /// The number of the alarm of handovers; the decoder's comes after it.
+    fn handover_alarm(&self) -> u32 {
+        (self.dies.len() + self.channels.len()) as u32
+    }
+
+    #[cold]
+    fn stage_done(&mut self, alarm: u32) {
+        if alarm == self.handover_alarm() {
+            self.stages.take_over(self.now);
+        } else {
+            while let Some(op) = self.stages.decoded(self.now) {
+                self.finish(op);
+            }
+        }
+        let next = if alarm == self.handover_alarm() {
+            self.stages.next_handover()
+        } else {
+            self.stages.next_decoded()
+        };
+        if let Some(at) = next {
+            self.timers.set(alarm, at);
         }
     }
 
@@ -907,15 +1204,23 @@ impl Nand {
     /// next step. [`Nand::settle`] afterwards.
     #[inline]
     pub fn step(&mut self) {
-        self.done.clear();
+        self.forget_done();
         let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
         let dies = self.dies.len() as u32;
         if who < dies {
             self.array_done(who);
-        } else {
+        } else if who < self.handover_alarm() {
             self.transfer_done(who - dies);
+        } else {
+            self.stage_done(who);
         }
+    }
+
+    /// Nothing came to its end in the step that is about to be carried out.
+    pub fn forget_done(&mut self) {
+        self.done.clear();
+        self.stages.taken.clear();
     }
 
     /// What the last step brought to its end, in order.
@@ -957,7 +1262,7 @@ impl Nand {
                 } else {
                     self.leave(die_number);
                 }
-                self.finish(member);
+                self.decode(member);
             }
             Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
         }
@@ -994,17 +1299,18 @@ impl Nand {
     }
 
     #[inline(always)]
-    fn finish(&mut self, op: u32) {
+    fn finish(&mut self, mut op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
-        let die = self.array.geometry.die_of_plane(slot.plane);
+        let die = self.array.flash().die_of_plane(slot.plane);
         let block = self.geometry().block_of(ppn);
         let mut failed = false;
         match kind {
             Kind::Read => {}
             Kind::Program => {
                 let follower = slot.chain;
-                let state = &mut self.array.blocks[block.0 as usize];
+                let at = self.programmed_by(op);
+                let state = &mut self.array.blocks[at];
                 debug_assert_eq!(state.chain_head, op, "a block's programs end in order");
                 state.chain_head = follower;
                 if follower == NONE {
@@ -1013,23 +1319,51 @@ impl Nand {
                 if let Some(faults) = &mut self.faults {
                     failed = faults.programs.draw(&mut faults.stream);
                 }
-                if !failed {
+                if cause == Cause::Parity {
+                    if failed {
+                        self.array.lose_parity(ppn);
+                        self.array.doom_column(block, (at - self.array.at(block)) as u32);
+                    }
+                    failed = false;
+                } else if !failed {
                     self.array.note_program(ppn);
                 }
             }
             Kind::Erase => {
-                self.array.blocks[block.0 as usize].erase = NONE;
-                self.array.erase(block);
-                failed = self.array.erases(block) >= self.endurance || self.array.is_doomed(block);
                 if let Some(faults) = &mut self.faults {
-                    failed |= faults.erases.draw(&mut faults.stream);
+                    failed = faults.erases.draw(&mut faults.stream);
                 }
+                if self.array.width() > 1 && failed {
+                    self.array.doom_column(block, self.array.column_in(block, self.ops[op as usize].plane));
+                }
+                let at = self.array.at(block);
+                let state = &mut self.array.blocks[at];
+                state.erasing -= 1;
+                let leader = state.erase;
+                if state.erasing > 0 {
+                    self.dies[die as usize].load -= 1;
+                    if op != leader {
+                        self.let_go(op);
+                    }
+                    return;
+                }
+                state.erase = NONE;
+                self.array.erase(block);
+                let worn = self.array.erases(block) >= self.endurance;
+                failed |= worn || self.array.is_doomed(block);
                 if failed {
-                    self.array.set_bad(block);
+                    failed = self.array.replace_failed(block, worn);
+                }
+                if op != leader {
+                    self.let_go(op);
+                    op = leader;
                 }
             }
         }
         self.dies[die as usize].load -= 1;
+        if kind == Kind::Read && cause == Cause::Parity {
+            return self.let_go(op);
+        }
         self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
         if kind != Kind::Program || !failed {
             self.let_go(op);
@@ -1064,11 +1398,12 @@ impl Nand {
     }
 
     fn release_hold(&mut self, block: u32) {
-        let state = &mut self.array.blocks[block as usize];
+        let at = self.array.at(Block(block));
+        let state = &mut self.array.blocks[at];
         state.holds -= 1;
         if state.holds == 0 && state.erase != NONE {
             let erase = state.erase;
-            self.release_wait(erase);
+            self.start_erase(erase);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Array {
     /// Whether a page of `block` is open.
     #[inline]
     pub fn has_open_page(&self, block: Block) -> bool {
-        self.blocks[block.0 as usize].open
+        self.blocks[self.at(block)].open
     }
     /// Whether `ppn` lies in a page that is open.
     #[inline]
@@ -52,7 +52,9 @@ impl Array {
         let opens = self.first_slot(ppn) == ppn;
         let kind = self.page_type(ppn);
         let index = self.index(ppn);
-        let state = &mut self.blocks[block.0 as usize];
+        let (at, column) = (self.at(block), self.at_column(ppn));
+        self.blocks[column].done[kind] += u16::from(opens);
+        let state = &mut self.blocks[at];
         assert!(state.open != opens, "{} follows a page that is still open", crate::oob::page_name(ppn));
         state.open = true;
         if state.programmed == 0 {
@@ -60,20 +62,27 @@ impl Array {
         }
         // Until it is sealed it counts as the newest page that there is.
         self.seq[index] = (self.next_seq - state.first_seq).try_into().unwrap_or(u32::MAX);
-        state.done[kind] += u16::from(opens);
         state.programmed += 1;
         self.oob.set(index, oob);
     }
 
     /// Lays a page down at once; with the last slot of a page of the flash, that page is sealed.
     pub fn lay(&mut self, ppn: Ppn, oob: &Oob<'_>) {
+        self.lay_in_stripe(ppn, oob);
+    }
+
+    /// As [`Array::lay`]; if that completes a stripe, the column of its parity.
+    pub(crate) fn lay_in_stripe(&mut self, ppn: Ppn, oob: &Oob<'_>) -> Option<u32> {
         if self.slot_bits == 0 {
-            return self.program(ppn, oob);
+            self.program(ppn, oob);
+            return self.complete_stripe(ppn);
         }
         self.enter(ppn, oob);
-        if self.pages_programmed(self.geometry.block_of(ppn)).is_multiple_of(self.slots()) {
-            self.seal(self.first_slot(ppn));
-        }
+        let full = self.pages_programmed(self.geometry.block_of(ppn)).is_multiple_of(self.slots());
+        full.then(|| self.first_slot(ppn)).and_then(|first| {
+            self.seal(first);
+            self.complete_stripe(first)
+        })
     }
 
     /// Seals the open page of `block`, if it has one.
@@ -81,7 +90,9 @@ impl Array {
         if self.has_open_page(block)
             && let Some(last) = self.nth_strict(block, self.pages_programmed(block) - 1)
         {
-            self.seal(self.first_slot(last));
+            let first = self.first_slot(last);
+            self.seal(first);
+            self.complete_stripe(first);
         }
     }
 
@@ -97,14 +108,14 @@ impl Array {
     /// what was not entered is padding. How many slots that is.
     pub(crate) fn seal(&mut self, first: Ppn) -> u32 {
         let block = self.geometry.block_of(first);
-        let slots = self.slots();
-        let state = &mut self.blocks[block.0 as usize];
+        let (slots, at) = (self.slots(), self.at(block));
+        let state = &mut self.blocks[at];
         state.open = false;
-        let entered = (u32::from(state.programmed) - 1) % slots + 1;
-        if u32::from(state.programmed) == entered {
+        let entered = (state.programmed - 1) % slots + 1;
+        if state.programmed == entered {
             state.first_seq = self.next_seq;
         }
-        state.programmed += (slots - entered) as u16;
+        state.programmed += slots - entered;
         let delta = u32::try_from(self.next_seq - state.first_seq)
             .expect("a block stays open for fewer than 2^32 programs");
         self.next_seq += 1;
@@ -146,7 +157,7 @@ impl Array {
 
 impl Oob<'_> {
     /// Of a page that holds nothing.
-    fn padding(stream: u16) -> Self {
+    pub(crate) fn padding(stream: u16) -> Self {
         let extents = Extents::Home { lpn: 0, start: 0, len: 1 };
         Oob { kind: PageUse::Padding, owner: Oob::PLAIN, stream, extents }
     }

@@ -76,10 +76,67 @@ pub struct Timing {
     /// Multi-plane operations need the same page number in every plane.
     #[serde(default = "yes")]
     pub multi_plane_same_offset: bool,
+    /// Error correction: how long after its transfer a page that was read is known to be right. Pages follow each
+    /// other through the decoder without waiting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ecc_ns: u64,
+    /// Reads that have to be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_retry: Option<ReadRetry>,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 fn yes() -> bool {
     true
+}
+
+/// `[timing.read_retry]`: reads that the decoder cannot correct at first, and that the array repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadRetry {
+    /// Share of the reads that have to be repeated, per page type, LSB first; a single value serves all. A
+    /// repeated read fails with the same probability.
+    pub share: Vec<f64>,
+    /// Added to each share for every thousand erases that the block has seen.
+    #[serde(default)]
+    pub share_per_1000_erases: f64,
+    /// How long each repetition takes in the array.
+    pub ns: u64,
+    /// Repetitions of one read at most.
+    #[serde(default = "ReadRetry::default_most")]
+    pub most: u32,
+}
+
+impl ReadRetry {
+    fn default_most() -> u32 {
+        8
+    }
+
+    /// Checks the settings for cells with `types` page types.
+    fn validate(&self, types: usize) -> Result<(), TimingError> {
+        let fail = |field, value: String, expected: String| Err(TimingError { field, value, expected });
+        if self.share.len() != 1 && self.share.len() != types {
+            let expected = format!("1 value, or {types} (one per page type)");
+            return fail("read_retry.share", format!("{:?}", self.share), expected);
+        }
+        if self.share.iter().any(|share| !(0.0..=1.0).contains(share)) {
+            return fail("read_retry.share", format!("{:?}", self.share), "0 to 1".into());
+        }
+        if !(0.0..=1.0).contains(&self.share_per_1000_erases) {
+            let value = self.share_per_1000_erases.to_string();
+            return fail("read_retry.share_per_1000_erases", value, "0 to 1".into());
+        }
+        if self.ns > LONGEST_NS / 1000 {
+            return fail("read_retry.ns", self.ns.to_string(), format!("0 to {} ns", LONGEST_NS / 1000));
+        }
+        if !(1..=1000).contains(&self.most) {
+            return fail("read_retry.most", self.most.to_string(), "1 to 1000".into());
+        }
+        Ok(())
+    }
 }
 
 /// A timing that makes no sense: field, value and what was expected.
@@ -116,12 +173,18 @@ impl Timing {
         if self.erase_ns == 0 || self.erase_ns > LONGEST_NS {
             return fail("erase_ns", self.erase_ns.to_string(), format!("1 to {LONGEST_NS} ns"));
         }
-        for (field, value) in
-            [("command_ns", self.command_ns), ("dram_ns", self.dram_ns), ("suspend_ns", self.suspend_ns)]
-        {
+        for (field, value) in [
+            ("command_ns", self.command_ns),
+            ("dram_ns", self.dram_ns),
+            ("suspend_ns", self.suspend_ns),
+            ("ecc_ns", self.ecc_ns),
+        ] {
             if value > LONGEST_NS {
                 return fail(field, value.to_string(), format!("0 to {LONGEST_NS} ns"));
             }
+        }
+        if let Some(retry) = &self.read_retry {
+            retry.validate(types)?;
         }
         match (self.transfer_ns_per_page, self.bus_mb_s) {
             (Some(_), Some(_)) | (None, None) => fail(

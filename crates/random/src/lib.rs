@@ -10,12 +10,14 @@ use rand_pcg::Lcg128CmDxsm64;
 
 mod alias;
 mod continuous;
+mod fio_zipf;
 pub mod math;
 mod permutation;
 mod zipf;
 
 pub use alias::{Alias, Table};
 pub use continuous::{Exponential, Gamma, LogNormal, Normal, Pareto};
+pub use fio_zipf::{FioZipf, spread};
 pub use permutation::Permutation;
 pub use zipf::Zipf;
 

@@ -8,8 +8,11 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::Clock;
+use crate::arrival::Marks;
+use crate::clients::Arrival;
 use crate::listen::Stream;
 
 /// How long a client may take until it has said what it wants of the server.
@@ -82,16 +85,56 @@ fn send_some(stream: &Stream, bytes: &mut &[u8], by: Instant) -> io::Result<()> 
 
 /// A connection that is read until a certain time, or for as long as it takes.
 pub(crate) struct Timed<'a> {
-    pub stream: &'a Stream,
-    pub by: Option<Instant>,
+    stream: &'a Stream,
+    by: Option<Instant>,
+    /// Bytes read so far.
+    read: u64,
+    /// When they came, once that is wanted.
+    marks: Option<Marks>,
 }
 
-impl Read for Timed<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+impl<'a> Timed<'a> {
+    fn new(stream: &'a Stream) -> Self {
+        Self { stream, by: None, read: 0, marks: None }
+    }
+
+    /// Of which nobody wants to know when its bytes came.
+    pub fn until(stream: &'a Stream, by: Instant) -> Self {
+        Self { by: Some(by), ..Self::new(stream) }
+    }
+
+    fn wait_and_read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if let Some(by) = self.by {
             ready(self.stream.fd(), PollFlags::IN, by)?;
         }
         self.stream.read(buf)
+    }
+
+    /// Reads what is there, or waits for it; notes when it came.
+    fn read_and_note(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let (n, slept) = match recv(self.stream.fd(), &mut *buf, RecvFlags::DONTWAIT) {
+            Ok((n, _)) => (n, None),
+            Err(rustix::io::Errno::AGAIN) => {
+                let since = self.marks.as_ref().map(Marks::now);
+                (self.wait_and_read(buf)?, since)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        if let Some(marks) = &mut self.marks {
+            marks.read(n, slept);
+            if n == buf.len() {
+                marks.look(self.stream.fd());
+            }
+        }
+        Ok(n)
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = if self.marks.is_some() { self.read_and_note(buf)? } else { self.wait_and_read(buf)? };
+        self.read += n as u64;
+        Ok(n)
     }
 }
 
@@ -106,6 +149,8 @@ pub(crate) struct Hearing<'a> {
     silence: Option<Duration>,
     /// How long a message may take, beside its size.
     message: Duration,
+    /// Where in the stream the present message begins.
+    began: u64,
 }
 
 impl<'a> Hearing<'a> {
@@ -115,8 +160,31 @@ impl<'a> Hearing<'a> {
     }
 
     fn with(stream: &'a Stream, handshake: Duration, message: Duration) -> Self {
-        let reader = BufReader::with_capacity(64 << 10, Timed { stream, by: None });
-        Self { reader, handshake: Some(Instant::now() + handshake), due: None, silence: None, message }
+        let reader = BufReader::with_capacity(64 << 10, Timed::new(stream));
+        let handshake = Some(Instant::now() + handshake);
+        Self { reader, handshake, due: None, silence: None, message, began: 0 }
+    }
+
+    /// From now on it is noted when messages come.
+    pub fn note_arrivals(&mut self, clock: Clock) {
+        let timed = self.reader.get_mut();
+        timed.marks = Some(Marks::new(clock, timed.read));
+    }
+
+    /// When the present message came, if that is noted.
+    pub fn arrival(&mut self) -> Option<Arrival> {
+        let began = self.began;
+        let timed = self.reader.get_mut();
+        let marks = timed.marks.as_mut()?;
+        marks.look_again(timed.stream.fd());
+        Some(marks.of(began))
+    }
+
+    /// The client had as much under way as it may have.
+    pub fn held_back(&mut self) {
+        if let Some(marks) = &mut self.reader.get_mut().marks {
+            marks.held_back();
+        }
     }
 
     /// Its handshake is over.
@@ -151,6 +219,9 @@ impl<'a> Hearing<'a> {
     /// If they do not come, or not in time.
     pub fn next(&mut self, wanted: usize, go_on: bool, bytes: &mut Vec<u8>) -> io::Result<()> {
         bytes.clear();
+        if !go_on {
+            self.began = self.reader.get_ref().read - self.buffered() as u64;
+        }
         if self.buffered() < wanted {
             if self.buffered() == 0 && !go_on {
                 let idle = self.silence.map(|limit| Instant::now() + limit);

@@ -3,17 +3,18 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
-
-use nandle_lab::measure::Summary;
-use nandle_ssd::Ssd;
-use nandle_ssd::nand::Time;
+use std::time::Duration;
 
 use crate::budget::{Account, Budget};
+use crate::buffers::Buffers;
+use crate::clients::{Arrival, Client, Due, Punctuality, Roll};
 use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::request::{Fault, Io, Job, Message, Outcome};
-use crate::{Report, outbox};
+use crate::{Clock, Report, outbox};
+use hdrhistogram::Histogram;
+use nandle_lab::measure::Summary;
+use nandle_ssd::Ssd;
 
 /// Sizes that transports announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,24 +27,6 @@ pub struct Shape {
     pub page_bytes: u32,
     /// Requests that the drive works on at a time.
     pub queue_depth: u32,
-}
-
-/// The wall clock, as the drive's time: nanoseconds since it was switched on.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    start: Instant,
-}
-
-impl Clock {
-    pub(crate) fn started() -> Self {
-        Self { start: Instant::now() }
-    }
-
-    /// Nanoseconds since the drive was switched on.
-    #[must_use]
-    pub fn now(&self) -> Time {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
 }
 
 /// Where the drive is while its own thread has nothing to do: whoever has a request then carries it out
@@ -88,6 +71,9 @@ pub struct Device {
     budget: Arc<Budget>,
     shape: Shape,
     clock: Clock,
+    roll: Arc<Roll>,
+    client: Arc<Client>,
+    buffers: Arc<Buffers>,
 }
 
 /// How long an answer is waited for before it is asked whether anybody still wants it.
@@ -95,22 +81,59 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 impl Device {
     /// A handle to the drive that will take `seat`, and where its requests arrive.
-    pub(crate) fn of(seat: Arc<Seat>, shape: Shape, clock: Clock) -> (Self, Arc<Inbox>) {
+    pub(crate) fn of(
+        seat: Arc<Seat>,
+        shape: Shape,
+        roll: &Arc<Roll>,
+        buffers: &Arc<Buffers>,
+    ) -> (Self, Arc<Inbox>) {
         let inbox = Arc::default();
-        (Self { line: Line::new(&inbox), seat, budget: Arc::default(), shape, clock }, inbox)
+        let client = roll.enter("program", "");
+        let clock = client.clock();
+        let (line, roll, buffers) = (Line::new(&inbox), roll.clone(), buffers.clone());
+        (Self { line, seat, budget: Arc::default(), shape, clock, roll, client, buffers }, inbox)
     }
 
-    /// A handle of another client, whose requests have turns of their own.
+    /// A handle of another client, whose requests have turns of their own, and which comes by this transport and
+    /// uses `what` of it.
     #[must_use]
-    pub fn another(&self) -> Self {
-        Self { line: self.line.another(), ..self.clone() }
+    pub fn client(&self, transport: &'static str, what: &str) -> Self {
+        let client = self.roll.enter(transport, what);
+        Self { line: self.line.another(), client, ..self.clone() }
+    }
+
+    /// An empty buffer for the data of a write of so many bytes.
+    pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
+        self.buffers.take(bytes)
+    }
+
+    /// The client that this is a handle of.
+    pub(crate) fn whose(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// The drive's time.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// How the drive has kept up with its clients so far; nothing is known of that with timing off.
+    #[must_use]
+    pub fn punctuality(&self) -> Punctuality {
+        self.roll.punctuality()
+    }
+
+    /// How late answers were since this was asked for last.
+    pub(crate) fn lateness_window(&self) -> Histogram<u64> {
+        self.roll.window()
     }
 
     /// Puts a request into the queue.
     pub(crate) fn send(&self, request: Request) {
         match self.line.send(request) {
             Ok(()) => self.seat.wake(),
-            Err(request) => request.reply()(Err(Fault::Gone)),
+            Err(request) => request.reply()(Err(Fault::Gone), None),
         }
     }
 
@@ -127,15 +150,31 @@ impl Device {
 
     /// Hands a request over, waiting while too many are on their way. `reply` is called once, on this or
     /// another thread, perhaps before this returns; it must not block.
+    ///
+    /// The answer has left when `reply` returns.
     pub fn submit(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
-        self.submit_corked(io, reply);
+        let client = self.client.clone();
+        self.submit_corked(io, None, move |outcome, due| {
+            reply(outcome);
+            client.answered(due.as_slice(), false);
+        });
         // Requests of others may have been carried out on the way.
         outbox::flush();
     }
 
-    /// The same for a transport that sees to [`outbox::flush`] itself, so that answers leave together.
-    pub(crate) fn submit_corked(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
-        let mut job = Job { arrival: self.clock.now(), io, reply: Box::new(reply) };
+    /// The same for a transport that knows when the request came and when its answer has left, and sees to
+    /// [`outbox::flush`] itself, so that answers leave together.
+    pub(crate) fn submit_corked(
+        &self,
+        io: Io,
+        came: Option<Arrival>,
+        reply: impl FnOnce(Outcome, Option<Due>) + Send + 'static,
+    ) {
+        let came = came.unwrap_or_else(|| {
+            let now = self.clock.now();
+            Arrival { earliest: now, by: now }
+        });
+        let mut job = Job { came, client: self.client.clone(), io, reply: Box::new(reply) };
         // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
         if let Ok(mut seat) = self.seat.driver.try_lock() {
             // A bug of the model must end the server, not leave its own thread asleep.
@@ -152,7 +191,11 @@ impl Device {
     }
 
     /// FDP: these handles go on to their next reclaim unit. `reply` as of [`Self::submit`].
-    pub(crate) fn next_units(&self, handles: Vec<u16>, reply: impl FnOnce(Outcome) + Send + 'static) {
+    pub(crate) fn next_units(
+        &self,
+        handles: Vec<u16>,
+        reply: impl FnOnce(Outcome, Option<Due>) + Send + 'static,
+    ) {
         self.send(Request::NextUnits(handles, Box::new(reply)));
     }
 

@@ -206,7 +206,7 @@ fn converse(
 
 /// Reads the head of a request; what came after it stays in `bytes`. None if there is none.
 fn receive(stream: &Stream, bytes: &mut Vec<u8>) -> io::Result<Option<Result<Request, Status>>> {
-    let mut reader = Timed { stream, by: Some(Instant::now() + PATIENCE) };
+    let mut reader = Timed::until(stream, Instant::now() + PATIENCE);
     loop {
         match parse(bytes) {
             Ok(Some((request, used))) => {
@@ -310,7 +310,7 @@ fn send(stream: &Stream, answer: &Answer, head: bool, keep: bool) -> io::Result<
 /// answer with it.
 fn drain(stream: &Stream) -> io::Result<()> {
     stream.shut(Shutdown::Write);
-    let mut reader = Timed { stream, by: Some(Instant::now() + FAREWELL) };
+    let mut reader = Timed::until(stream, Instant::now() + FAREWELL);
     while reader.read(&mut [0; 2048])? > 0 {}
     Ok(())
 }
@@ -339,7 +339,7 @@ fn ask_by(address: &Address, path: &str, by: Instant) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     send_all(&stream, request.as_bytes(), by)?;
     let mut bytes = Vec::new();
-    Timed { stream: &stream, by: Some(by) }.take(MOST_ANSWER).read_to_end(&mut bytes)?;
+    Timed::until(&stream, by).take(MOST_ANSWER).read_to_end(&mut bytes)?;
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut response = httparse::Response::new(&mut fields);
     let head = match response.parse(&bytes) {

@@ -41,7 +41,7 @@ impl Request {
 
     /// When its transport had it.
     fn arrival(&self) -> Time {
-        if let Self::Job(job) = self { job.arrival } else { 0 }
+        if let Self::Job(job) = self { job.came.by } else { 0 }
     }
 
     pub fn reply(self) -> Reply {
@@ -337,10 +337,16 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Io;
+    use crate::clients::{Arrival, Roll};
+    use crate::{Clock, Io};
+
+    fn at(by: Time, io: Io) -> Request {
+        let client = Roll::new(Clock::started(1.0), true).enter("program", "");
+        Request::Job(Job { came: Arrival { earliest: by, by }, client, io, reply: Box::new(|_, _| {}) })
+    }
 
     fn job(io: Io) -> Request {
-        Request::Job(Job { arrival: 0, io, reply: Box::new(|_| {}) })
+        at(0, io)
     }
 
     fn offset(request: &Request) -> u64 {
@@ -374,8 +380,7 @@ mod tests {
     fn what_comes_later_is_taken_later_and_a_client_that_is_gone_is_served_to_its_end() {
         let inbox = Arc::default();
         let (early, late) = (Line::new(&inbox), Line::new(&inbox));
-        let at =
-            |arrival, offset| Request::Job(Job { arrival, io: Io::read(offset, 1), reply: Box::new(|_| {}) });
+        let at = |by, offset| at(by, Io::read(offset, 1));
         assert!(late.send(at(9, 1)).is_ok() && early.send(at(3, 2)).is_ok() && early.send(at(7, 3)).is_ok());
         drop((early, late));
         let next = |by| inbox.next_request(by).map(|(request, _)| offset(&request));

@@ -8,7 +8,12 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod budget;
+mod buffers;
+pub mod calibrate;
+pub mod clients;
+mod clock;
 mod deadline;
 mod device;
 pub mod driver;
@@ -24,6 +29,7 @@ mod lock;
 pub mod nbd;
 pub mod nvme_tcp;
 mod outbox;
+pub mod overload;
 pub mod plan;
 mod report;
 mod request;
@@ -34,8 +40,10 @@ pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
 
-pub use device::{Clock, Device, Shape};
+pub use clients::Punctuality;
+pub use clock::Clock;
+pub use device::{Device, Shape};
 pub use driver::{Driver, Ended, Options, Timing};
 pub use error::Error;
-pub use report::{Lateness, Report};
+pub use report::Report;
 pub use request::{Fault, Io, Outcome};

@@ -14,9 +14,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use smallvec::SmallVec;
 
 use crate::budget::{Account, Room};
-use crate::deadline;
+use crate::clients::{Client, Due};
+use crate::deadline::{self, Hearing};
 use crate::listen::Stream;
 use crate::lock::lock;
 
@@ -36,6 +38,12 @@ pub(crate) fn flush() {
     dirty.iter().for_each(|outbox| outbox.send());
 }
 
+/// Leaves what this thread has put into any outbox to the clients' own writers: for a thread that has no time.
+pub(crate) fn leave_to_writers() {
+    let dirty = DIRTY.with_borrow_mut(std::mem::take);
+    dirty.iter().for_each(|outbox| outbox.leave_to_writer());
+}
+
 /// The same, but for what is in `own`: that its client's thread keeps back for a moment, so that answers leave
 /// together, is no reason for others to wait.
 pub(crate) fn flush_others(own: &Arc<Outbox>) {
@@ -44,6 +52,15 @@ pub(crate) fn flush_others(own: &Arc<Outbox>) {
         std::mem::replace(dirty, kept.into_iter().collect())
     });
     others.iter().for_each(|outbox| outbox.send());
+}
+
+/// Requests that are over with what is sent.
+#[derive(Default)]
+struct Answers {
+    count: u32,
+    room: u64,
+    /// When it should leave.
+    due: Option<Due>,
 }
 
 /// Bytes on their way, and the requests that are over when they are sent, with the room that these take.
@@ -58,8 +75,15 @@ struct State {
     pieces: VecDeque<Piece>,
     /// Bytes of the first piece that are gone.
     sent: usize,
+    /// Bytes that were ever put in, and that are gone.
+    put: u64,
+    gone: u64,
+    /// Where answers end whose requests were timed, and when they were due.
+    dues: VecDeque<(u64, Due)>,
     /// The client's writer has it.
     blocked: bool,
+    /// That is because the socket did not take it at once.
+    withheld: bool,
     /// Nothing can be sent any more.
     broken: bool,
     /// Nothing more will come.
@@ -72,6 +96,7 @@ struct State {
 pub(crate) struct Outbox {
     stream: Arc<Stream>,
     account: Arc<Account>,
+    client: Arc<Client>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -93,6 +118,16 @@ impl Pending {
         Self::of(outbox, room)
     }
 
+    /// The same of a client that is heard: what it sends while it has to wait for room counts from then on.
+    pub fn wait(outbox: &Arc<Outbox>, room: u64, hearing: &mut Hearing<'_>) -> Self {
+        if let Some(room) = outbox.account.try_enter(room) {
+            return Self::of(outbox, room);
+        }
+        let pending = Self::new(outbox, room);
+        hearing.held_back();
+        pending
+    }
+
     /// A request that has its room.
     pub fn of(outbox: &Arc<Outbox>, room: Room) -> Self {
         Self { outbox: outbox.clone(), room }
@@ -103,26 +138,28 @@ impl Pending {
         lock(&self.outbox.state).broken
     }
 
-    /// Its answer. It is sent by the next [`flush`] of this thread.
-    pub fn answer<const N: usize>(self, pieces: [Vec<u8>; N]) {
+    /// Its answer, and when it is due. It is sent by the next [`flush`] of this thread.
+    pub fn answer<const N: usize>(self, pieces: [Vec<u8>; N], due: Option<Due>) {
         let Self { outbox, room } = self;
-        outbox.put(pieces, 1, room.keep());
+        outbox.put(pieces, Answers { count: 1, room: room.keep(), due });
     }
 }
 
 impl Outbox {
     /// For the client at the other end of `stream`, who has this account.
-    pub fn new(stream: &Arc<Stream>, account: Arc<Account>) -> Arc<Self> {
-        Arc::new(Self { stream: stream.clone(), account, state: Mutex::default(), wake: Condvar::new() })
+    pub fn new(stream: &Arc<Stream>, account: Arc<Account>, client: Arc<Client>) -> Arc<Self> {
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { stream: stream.clone(), account, client, state, wake })
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
     pub fn say<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N]) {
-        self.put(pieces, 0, 0);
+        self.put(pieces, Answers::default());
     }
 
-    /// `answers` requests, which took `room`, are over with it.
-    fn put<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N], answers: u32, room: u64) {
+    /// These requests are over with it.
+    fn put<const N: usize>(self: &Arc<Self>, pieces: [Vec<u8>; N], over: Answers) {
+        let Answers { count: answers, room, due } = over;
         let mut state = lock(&self.state);
         let last = pieces.iter().rposition(|piece| !piece.is_empty());
         let Some(last) = last.filter(|_| !state.broken) else {
@@ -131,6 +168,7 @@ impl Outbox {
         };
         for (n, bytes) in pieces.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
             let (answers, room) = if n == last { (answers, room) } else { (0, 0) };
+            state.put += bytes.len() as u64;
             match state.pieces.back_mut() {
                 Some(before) if before.bytes.len() + bytes.len() <= SMALL => {
                     before.bytes.extend(bytes);
@@ -139,6 +177,10 @@ impl Outbox {
                 }
                 _ => state.pieces.push_back(Piece { bytes, answers, room }),
             }
+        }
+        if let Some(due) = due {
+            let end = state.put;
+            state.dues.push_back((end, due));
         }
         if state.blocked {
             self.wake.notify_one();
@@ -153,10 +195,21 @@ impl Outbox {
         }
     }
 
+    /// So many bytes are gone; those answers were `withheld` which the socket did not take at once.
+    fn are_gone(&self, state: &mut State, bytes: usize, withheld: bool) {
+        state.gone += bytes as u64;
+        let over = state.dues.partition_point(|&(end, _)| end <= state.gone);
+        if over > 0 {
+            let dues: SmallVec<[Due; 32]> = state.dues.drain(..over).map(|(_, due)| due).collect();
+            self.client.answered(&dues, withheld);
+        }
+    }
+
     /// Nothing can be sent any more.
     fn breaks(&self, state: &mut State) {
         state.broken = true;
         state.sent = 0;
+        state.dues.clear();
         self.stream.shut(Shutdown::Both);
         let gone = state.pieces.drain(..).fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
         self.leave(gone.0, gone.1);
@@ -180,6 +233,7 @@ impl Outbox {
             let fd: BorrowedFd<'_> = self.stream.fd();
             match sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(mut n) => {
+                    self.are_gone(&mut state, n, false);
                     let (mut answers, mut room) = (0, 0);
                     while let Some(first) = state.pieces.front() {
                         let left = first.bytes.len() - state.sent;
@@ -196,7 +250,7 @@ impl Outbox {
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    state.blocked = true;
+                    (state.blocked, state.withheld) = (true, true);
                     self.wake.notify_one();
                     return;
                 }
@@ -205,7 +259,18 @@ impl Outbox {
         }
     }
 
-    /// Sends, on a thread of its own, what the socket did not take at once; until [`Outbox::end`].
+    /// Has the client's writer send what there is.
+    fn leave_to_writer(&self) {
+        let mut state = lock(&self.state);
+        state.listed = false;
+        if !state.blocked && !state.pieces.is_empty() {
+            state.blocked = true;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sends, on a thread of its own, what the socket did not take at once or nobody else had time for; until
+    /// [`Outbox::end`].
     pub fn write(&self) {
         let mut state = lock(&self.state);
         loop {
@@ -215,19 +280,44 @@ impl Outbox {
             if !state.blocked {
                 return;
             }
-            while let Some(Piece { bytes, answers, room }) = state.pieces.pop_front() {
+            while !state.pieces.is_empty() {
+                let number = state.pieces.len().min(MOST_PIECES);
+                let batch: Vec<Piece> = state.pieces.drain(..number).collect();
                 let from = std::mem::take(&mut state.sent);
+                let withheld = state.withheld;
                 drop(state);
-                let result = deadline::answer(&self.stream, &bytes[from..], || self.account.is_wanted());
-                drop(bytes);
-                self.leave(answers, room);
+                // What is there leaves together; what the socket does not take is waited for, piece by piece.
+                let slices = batch.iter().enumerate();
+                let slices = slices.map(|(n, piece)| &piece.bytes[if n == 0 { from } else { 0 }..]);
+                let mut taken = if withheld { 0 } else { self.send_together(slices.clone()) };
+                let (mut gone, mut waited, mut result) = (0, withheld, Ok(()));
+                for bytes in slices {
+                    let rest = &bytes[taken.min(bytes.len())..];
+                    taken = taken.saturating_sub(bytes.len());
+                    gone += bytes.len();
+                    if result.is_ok() && !rest.is_empty() {
+                        waited = true;
+                        result = deadline::answer(&self.stream, rest, || self.account.is_wanted());
+                    }
+                }
+                let over = batch.iter().fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
+                drop(batch);
+                self.leave(over.0, over.1);
                 state = lock(&self.state);
-                if result.is_err() {
-                    self.breaks(&mut state);
+                match result {
+                    Ok(()) => self.are_gone(&mut state, gone, waited),
+                    Err(_) => self.breaks(&mut state),
                 }
             }
-            state.blocked = false;
+            (state.blocked, state.withheld) = (false, false);
         }
+    }
+
+    /// How much of these the socket takes at once; nothing if it is broken, which whoever waits for it will find.
+    fn send_together<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
+        let slices: SmallVec<[IoSlice<'_>; 16]> = pieces.map(IoSlice::new).collect();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(self.stream.fd(), &slices, &mut SendAncillaryBuffer::default(), flags).unwrap_or(0)
     }
 
     /// Nothing more will be asked: waits until everything is answered and sent.
@@ -242,14 +332,20 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
+    use crate::clients::Roll;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
+    fn nobody() -> Arc<Client> {
+        Roll::new(Clock::started(1.0), true).enter("nbd", "")
+    }
+
     #[test]
     fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody());
         let writer = std::thread::spawn({
             let outbox = outbox.clone();
             move || outbox.write()
@@ -257,7 +353,7 @@ mod tests {
         // Far more than a socket takes by itself, in pieces small and large.
         let pieces: Vec<Vec<u8>> = (0..600_usize).map(|n| vec![n as u8; n * 97 % 60_000]).collect();
         for piece in &pieces {
-            Pending::new(&outbox, 0).answer([vec![0xaa], piece.clone()]);
+            Pending::new(&outbox, 0).answer([vec![0xaa], piece.clone()], None);
             flush();
         }
         // One is forgotten: its room is given back.
@@ -278,10 +374,10 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_costs_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default());
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody());
         drop(theirs);
         for _ in 0..5000 {
-            Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]]);
+            Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]], None);
             flush();
         }
         outbox.end();

@@ -1,11 +1,17 @@
-//! What a served drive has done, and how late its answers were.
+//! What a served drive has done, and how well it kept up with its clients.
 
 use std::fmt;
 
-use hdrhistogram::Histogram;
 use nandle_lab::measure::{KINDS, Meter};
 use nandle_lab::units::{bytes, count, time};
 use nandle_ssd::Ssd;
+use serde_json::{Value, json};
+
+use crate::clients::{Punctuality, Row, Tally};
+use crate::overload::Overload;
+
+/// Times of overload that are told one by one.
+const MOST_TIMES: usize = 5;
 
 /// What is wrong with the image that is served from.
 #[derive(Clone, Debug, Default)]
@@ -16,48 +22,6 @@ pub(crate) struct Health {
     pub unreadable_sectors: u64,
     /// It is not where it should be any more.
     pub gone: Option<String>,
-}
-
-/// How long after the modelled time answers were given.
-#[derive(Clone, Debug)]
-pub struct Lateness {
-    histogram: Histogram<u64>,
-}
-
-impl Default for Lateness {
-    fn default() -> Self {
-        Self { histogram: Histogram::new(3).expect("3 digits are allowed") }
-    }
-}
-
-impl Lateness {
-    pub(crate) fn record(&mut self, ns: u64) {
-        let _ = self.histogram.record(ns);
-    }
-
-    /// Answers given.
-    #[must_use]
-    pub fn answers(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// Mean, in nanoseconds.
-    #[must_use]
-    pub fn mean_ns(&self) -> f64 {
-        self.histogram.mean()
-    }
-
-    /// What `share` (0 to 1) of the answers did not exceed, in nanoseconds.
-    #[must_use]
-    pub fn percentile_ns(&self, share: f64) -> u64 {
-        self.histogram.value_at_quantile(share)
-    }
-
-    /// The latest answer, in nanoseconds.
-    #[must_use]
-    pub fn max_ns(&self) -> u64 {
-        self.histogram.max()
-    }
 }
 
 /// What a served drive has done so far.
@@ -78,12 +42,12 @@ pub struct Report {
     pub outstanding: u32,
     /// Bytes programmed per byte written by the host; none before the host wrote.
     pub waf: Option<f64>,
-    /// How late answers were; none with timing off.
-    pub lateness: Option<Lateness>,
+    /// How well it kept up with its clients; none with timing off.
+    pub punctuality: Option<Punctuality>,
 }
 
 impl Report {
-    pub(crate) fn of(ssd: &Ssd, meter: &Meter, lateness: Option<&Lateness>) -> Self {
+    pub(crate) fn of(ssd: &Ssd, meter: &Meter, punctuality: Option<Punctuality>) -> Self {
         Self {
             now_ns: ssd.now(),
             commands: std::array::from_fn(|kind| meter.latency[kind].requests),
@@ -92,7 +56,7 @@ impl Report {
             refused: meter.refused,
             outstanding: ssd.outstanding(),
             waf: meter.waf(ssd),
-            lateness: lateness.cloned(),
+            punctuality,
         }
     }
 }
@@ -114,21 +78,131 @@ impl fmt::Display for Report {
         if self.refused > 0 {
             write!(f, "; {} REFUSED", count(self.refused))?;
         }
-        match &self.lateness {
-            Some(late) if late.answers() > 0 => {
-                let at = |share| time(late.percentile_ns(share) as f64);
-                write!(
-                    f,
-                    "\nanswers after the modelled time: mean {}, 50% {}, 99% {}, 99.9% {}, max {}",
-                    time(late.mean_ns()),
-                    at(0.5),
-                    at(0.99),
-                    at(0.999),
-                    time(late.max_ns() as f64)
-                )
-            }
+        match &self.punctuality {
+            Some(punctuality) if punctuality.total.answers > 0 => write!(f, "\n{punctuality}"),
             Some(_) => Ok(()),
             None => f.write_str("\ntiming is off: answers were not held back to the modelled time"),
+        }
+    }
+}
+
+impl Punctuality {
+    /// The sentence on overload; none if the machine kept up.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let at = |ns: u64| time(ns as f64);
+        let [first, ..] = self.overload.as_slice() else { return None };
+        let late: u64 = self.overload.iter().map(|o| o.late).sum();
+        let mut times: Vec<String> = self
+            .overload
+            .iter()
+            .take(MOST_TIMES)
+            .map(|o| format!("from {} to {}", at(o.from), at(o.to)))
+            .collect();
+        if let (Some(last), true) = (self.overload.last(), self.overload.len() > MOST_TIMES) {
+            times = vec![format!(
+                "{} times, the first {}, the last {}",
+                self.overload.len(),
+                format_args!("from {} to {}", at(first.from), at(first.to)),
+                format_args!("from {} to {}", at(last.from), at(last.to))
+            )];
+        }
+        Some(format!(
+            "the host could not keep up {}: {} answers were late; figures of that time are not the drive's{}",
+            times.join(", "),
+            count(late),
+            if self.dilation == 1.0 { " (--dilation gives the host longer)" } else { "" }
+        ))
+    }
+
+    /// The keys `timing`, `dilation`, `asked`, `modelled`, `achieved`, `lateness_ns`, `kept_up`, `overload` and `clients`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut out = json!({ "timing": "real", "dilation": self.dilation });
+        if let (Value::Object(out), Value::Object(total)) = (&mut out, self.total.json()) {
+            out.extend(total);
+        }
+        out["kept_up"] = json!(self.overload.is_empty());
+        out["overload"] = self.overload.iter().map(Overload::json).collect();
+        out["clients"] = self.clients.iter().filter(|row| row.tally.answers > 0).map(Row::json).collect();
+        out
+    }
+
+    /// The same keys with timing off: nothing was late, and nothing is known.
+    #[must_use]
+    pub fn off() -> Value {
+        json!({
+            "timing": "off",
+            "dilation": null,
+            "asked": null,
+            "modelled": null,
+            "achieved": null,
+            "lateness_ns": null,
+            "kept_up": null,
+            "overload": [],
+            "clients": [],
+        })
+    }
+}
+
+impl fmt::Display for Punctuality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "answers, from the request's first byte to the answer's last\n  {:<28} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            "client",
+            "asked/s",
+            "modelled",
+            "achieved",
+            "modelled",
+            "achieved",
+            "late 50%",
+            "late 99%",
+            "max"
+        )?;
+        let us = |ns: f64| time(ns);
+        let mut line = |name: &str, tally: &Tally| {
+            writeln!(
+                f,
+                "  {name:<28} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
+                count(tally.asked_iops() as u64),
+                count(tally.modelled_iops() as u64),
+                count(tally.achieved_iops() as u64),
+                us(tally.modelled.mean_ns()),
+                us(tally.achieved.mean_ns()),
+                us(tally.lateness.percentile_ns(0.5) as f64),
+                us(tally.lateness.percentile_ns(0.99) as f64),
+                us(tally.lateness.max_ns() as f64)
+            )
+        };
+        line("all", &self.total)?;
+        if self.clients.len() > 1 {
+            for row in self.clients.iter().filter(|row| row.tally.answers > 0) {
+                line(&row.name(), &row.tally)?;
+            }
+        }
+        if self.total.withheld > 0 {
+            let withheld = count(self.total.withheld);
+            writeln!(f, "{withheld} answers left late because their clients did not take them")?;
+        }
+        if self.dilation != 1.0 {
+            writeln!(
+                f,
+                "the drive and its clock were {} times slower than the wall clock; its times are given",
+                self.dilation
+            )?;
+        }
+        match self.complaint() {
+            Some(complaint) => f.write_str(&complaint),
+            None => {
+                let late = self.total.lateness.percentile_ns(0.5) as f64;
+                let share = 100.0 * late / (self.total.modelled.percentile_ns(0.5) as f64).max(1.0);
+                write!(
+                    f,
+                    "the host kept up with the drive; half of the answers were late by {} ({share:.0}% of what was modelled) or more",
+                    us(late)
+                )
+            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What is asked of the drive: requests in bytes, on their way and answered.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use nandle_io::{Op, Status};
 use nandle_lab::measure::Summary;
-use nandle_ssd::nand::Time;
 
 use crate::Report;
+use crate::clients::{Arrival, Client, Due};
 use crate::live::snapshot::Snapshot;
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
@@ -118,12 +119,15 @@ pub enum Fault {
 /// What a read returned (empty for everything else), or why the request failed.
 pub type Outcome = Result<Vec<u8>, Fault>;
 
-pub(crate) type Reply = Box<dyn FnOnce(Outcome) + Send>;
+/// What is done with the outcome, and when it should have left: none with timing off, and where the drive was not
+/// asked.
+pub(crate) type Reply = Box<dyn FnOnce(Outcome, Option<Due>) + Send>;
 
 /// A request on its way to the driver.
 pub(crate) struct Job {
-    /// When the transport had it whole.
-    pub arrival: Time,
+    /// When it came.
+    pub came: Arrival,
+    pub client: Arc<Client>,
     pub io: Io,
     pub reply: Reply,
 }

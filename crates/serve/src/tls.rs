@@ -83,7 +83,7 @@ impl Tls {
                 }
                 continue;
             }
-            if connection.read_tls(&mut Timed { stream, by: Some(by) })? == 0 {
+            if connection.read_tls(&mut Timed::until(stream, by))? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if let Err(e) = connection.process_new_packets() {

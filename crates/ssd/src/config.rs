@@ -1,17 +1,19 @@
 //! What a device is: every setting, its unit, its default and its range.
 
-use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Timing};
+use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Superblocks, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::BufferConfig;
+use crate::buffer::{BufferConfig, Release};
 use crate::collect::GcConfig;
+use crate::controller::ControllerConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
 use crate::error::ConfigError;
+use crate::link::LinkConfig;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
-use crate::space::{Limits, Striping, WearConfig};
+use crate::space::{Limits, PacingKind, Striping, SuperblockConfig, WearConfig};
 
 /// A device: flash, firmware and scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +34,12 @@ pub struct DeviceConfig {
     pub cell: CellConfig,
     /// Durations.
     pub timing: Timing,
+    /// Host link.
+    #[serde(default, skip_serializing_if = "LinkConfig::is_off")]
+    pub link: LinkConfig,
+    /// Processor cores.
+    #[serde(default, skip_serializing_if = "ControllerConfig::is_off")]
+    pub controller: ControllerConfig,
     /// Write buffer.
     #[serde(default)]
     pub buffer: BufferConfig,
@@ -44,6 +52,9 @@ pub struct DeviceConfig {
     /// Garbage collection.
     #[serde(default)]
     pub gc: GcConfig,
+    /// What blocks are made of.
+    #[serde(default, skip_serializing_if = "SuperblockConfig::is_default")]
+    pub superblock: SuperblockConfig,
     /// Wear and bad blocks.
     #[serde(default)]
     pub wear: WearConfig,
@@ -137,6 +148,8 @@ pub struct Layout {
     pub hard_blocks: u32,
     /// Free blocks of a plane below which collection runs.
     pub soft_blocks: u32,
+    /// Free blocks of a plane that data never take.
+    pub kept_blocks: u32,
     /// Blocks of a plane that writes keep open.
     pub open_blocks: u32,
     /// Mapping entries of a translation page.
@@ -177,6 +190,7 @@ impl DeviceConfig {
             geometry: self.unit_geometry(),
             slots,
             gang,
+            superblocks: self.superblocks(),
             kind: self.cell.kind,
             order: self.cell.program_order,
             endurance: self.cell.endurance,
@@ -197,8 +211,29 @@ impl DeviceConfig {
     }
 
     /// The shape of the flash as the drive addresses it: a page holds one mapping unit. Smaller units are pages
-    /// of their own, of which one program fills several; larger ones lie in planes that work as one.
+    /// of their own, of which one program fills several; larger ones lie in planes that work as one. A superblock
+    /// is a block, and the planes that it lies on are one.
     pub fn unit_geometry(&self) -> Geometry {
+        self.superblocks().map_or_else(|| self.flash_geometry(), |superblocks| superblocks.addressed())
+    }
+
+    /// How blocks of the flash make up superblocks, if they do.
+    fn superblocks(&self) -> Option<Superblocks> {
+        (self.scheme.striping == Striping::SUPERBLOCK).then(|| {
+            let flash = self.flash_geometry();
+            let dies = if self.superblock.dies == 0 { flash.dies() } else { self.superblock.dies };
+            let planes_first = self.timing.multi_plane;
+            Superblocks { flash, dies, parity: self.superblock.parity, planes_first }
+        })
+    }
+
+    /// Blocks of the flash in one that the drive addresses.
+    pub(crate) fn blocks_in_one(&self) -> u32 {
+        self.superblocks().map_or(1, |superblocks| superblocks.width())
+    }
+
+    /// As [`DeviceConfig::unit_geometry`], of blocks and planes as they are.
+    fn flash_geometry(&self) -> Geometry {
         let Fit { slots, gang } = self.fit();
         let g = &self.geometry;
         Geometry {
@@ -249,9 +284,42 @@ impl DeviceConfig {
                 ));
             }
         }
-        self.unit_geometry()
+        self.flash_geometry()
             .validate()
             .map_err(|e| ConfigError::new("mapping.unit_bytes", unit, format!("a larger unit: geometry.{e}")))
+    }
+
+    /// Whether blocks make up whole superblocks, and stripes of parity whole rows of them.
+    fn check_superblock(&self) -> Result<(), ConfigError> {
+        let SuperblockConfig { dies, parity } = self.superblock;
+        if self.scheme.striping != Striping::SUPERBLOCK {
+            for (field, value) in [("superblock.dies", dies), ("superblock.parity", parity)] {
+                if value != 0 {
+                    let expected = format!("0 unless scheme.striping = {:?}", Striping::SUPERBLOCK);
+                    return Err(ConfigError::new(field, value, expected));
+                }
+            }
+            return Ok(());
+        }
+        let flash = self.flash_geometry();
+        if dies != 0 && !flash.dies().is_multiple_of(dies) {
+            let works = (1..dies.min(flash.dies())).rev().find(|n| flash.dies().is_multiple_of(*n));
+            let expected = format!("a divisor of the {} dies, such as {}", flash.dies(), works.unwrap_or(1));
+            return Err(ConfigError::new("superblock.dies", dies, expected));
+        }
+        let width = self.blocks_in_one();
+        if parity == 1 || parity != 0 && !width.is_multiple_of(parity) {
+            let works = (2..=width).rev().find(|&n| n <= parity.max(2) && width.is_multiple_of(n));
+            let expected = match works.or((width > 1).then_some(width)) {
+                Some(works) => format!("0, or a divisor of a superblock's {width} blocks, such as {works}"),
+                None => "0: a superblock of one block has no parity".into(),
+            };
+            return Err(ConfigError::new("superblock.parity", parity, expected));
+        }
+        self.unit_geometry().check_addresses().map_err(|e| {
+            let expected = format!("{}, or fewer dies in superblock.dies", e.expected);
+            ConfigError::new("geometry.blocks_per_plane", e.value, expected)
+        })
     }
 
     /// What schemes are told of the device.
@@ -307,12 +375,16 @@ impl DeviceConfig {
         let g = &self.geometry;
         g.validate().map_err(|e| ConfigError::new(&format!("geometry.{}", e.field), e.value, e.expected))?;
         self.check_unit()?;
+        self.check_superblock()?;
         let unit = self.unit_bytes();
         self.timing
             .validate(self.cell.kind)
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;
+        self.link.validate()?;
+        self.controller.validate()?;
         ConfigError::share("gc.soft", self.gc.soft, 0.9)?;
         ConfigError::share("gc.hard", self.gc.hard, 0.9)?;
+        ConfigError::share("gc.lazy", self.gc.lazy, 1.0)?;
         ConfigError::count("gc.copies_in_flight", self.gc.copies_in_flight, 1024)?;
         ConfigError::count("gc.d", self.gc.d, 1024)?;
         ConfigError::count("queue.depth", self.queue.depth, 65536)?;
@@ -339,6 +411,10 @@ impl DeviceConfig {
             let expected = "false, or recovery.plp = true: lower pages are not backed up";
             return Err(ConfigError::new("cell.paired_pages", true, expected));
         }
+        if self.buffer.bytes == 0 && (self.buffer.clean_ahead || self.buffer.release != Release::default()) {
+            let expected = "at least one page with buffer.release and buffer.clean_ahead";
+            return Err(ConfigError::new("buffer.bytes", 0, expected));
+        }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
@@ -362,12 +438,20 @@ impl DeviceConfig {
         let g = &self.unit_geometry();
         let per_plane = g.blocks_per_plane;
         let blocks = |share: f64| (share * f64::from(per_plane)).ceil() as u32;
-        let hard_blocks = blocks(self.gc.hard).max(1);
+        // The rule of lazy collection rounds down, and counts the watermark in.
+        let lazy = self.scheme.pacing == PacingKind::Lazy;
+        let whole = |share: f64| (share * f64::from(per_plane)) as u32;
+        let hard_blocks = if lazy { whole(self.gc.hard) } else { blocks(self.gc.hard) }.max(1);
         // Collection makes room for all that placing one write may program.
         let at_once = (plan.pages_at_once * self.fit().slots).div_ceil(g.pages_per_block);
-        let soft_blocks = blocks(self.gc.soft).max(hard_blocks + at_once);
+        let soft_blocks = if lazy { whole(self.gc.soft) + 1 } else { blocks(self.gc.soft) };
+        let soft_blocks = soft_blocks.max(hard_blocks + at_once);
+        // Collection that goes by watermarks alone keeps the soft one; else it is where collection begins if that is
+        // to be had.
+        let watermark = self.scheme.pacing == PacingKind::Watermark;
+        let kept_blocks = if watermark { soft_blocks } else { hard_blocks + at_once };
         let open_blocks = plan.space.host_groups() + 1;
-        let wide = g.pages() as f64 / (1.0 + self.op_ratio);
+        let wide = self.flash_geometry().pages() as f64 / (1.0 + self.op_ratio);
         let logical_pages = (wide.floor() as u64).max(1) as u32;
         let (entries_per_map_page, table_pages) = plan.table.pages(self.table_size(logical_pages));
         let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
@@ -377,7 +461,7 @@ impl DeviceConfig {
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.
-        let overhead = soft_blocks
+        let overhead = kept_blocks
             + open_blocks
             + 1
             + 1
@@ -405,6 +489,7 @@ impl DeviceConfig {
             logical_bytes: logical_sectors * u64::from(g.sector_bytes),
             hard_blocks,
             soft_blocks,
+            kept_blocks,
             open_blocks,
             entries_per_map_page,
             map_pages,
@@ -429,7 +514,7 @@ impl DeviceConfig {
                 overhead + factory_bad
             )
         } else {
-            let least = (g.pages() as f64 / room as f64 - 1.0) * 1e4;
+            let least = (self.flash_geometry().pages() as f64 / room as f64 - 1.0) * 1e4;
             format!(
                 "at least {:.4}: garbage collection keeps {overhead} blocks of each plane's {per_plane} for itself{}",
                 least.ceil() / 1e4,
@@ -454,7 +539,7 @@ impl DeviceConfig {
             return Err(ConfigError::new("precondition.valid", p.valid, expected));
         }
         let factory_bad = (self.wear.factory_bad * f64::from(g.blocks_per_plane)).ceil() as u32;
-        let kept = layout.soft_blocks + layout.open_blocks + 1;
+        let kept = layout.kept_blocks + layout.open_blocks + 1;
         let most = 1.0 - f64::from(kept + factory_bad) / f64::from(g.blocks_per_plane);
         if p.used > most {
             let expected = format!("at most {most:.4}: {kept} blocks of each plane stay free or open");

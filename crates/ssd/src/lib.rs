@@ -3,7 +3,7 @@
 //! [`Ssd`] takes [`Command`]s and yields [`Completion`]s in simulated time. There is no clock, file,
 //! thread, unordered map or unsafe code here; a drive is plain data and can be cloned mid-run.
 //!
-//! Layers, each importing only those before it: [`media`], [`map`], [`space`], then what schemes see
+//! Layers, each importing only those before it: [`controller`] and [`link`], [`media`], [`map`], [`space`], then what schemes see
 //! ([`flash`], [`buffer`]), [`schemes`], [`collect`], [`durability`], [`config`], [`drive`].
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -11,6 +11,10 @@
 mod catalog;
 mod error;
 mod linked;
+
+pub mod controller;
+
+pub mod link;
 
 pub mod media;
 

@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Operation, Ssd, Status};
 
@@ -55,8 +56,14 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
     }
     into.all("streams.host", s.streams.iter().map(|stream| stream.host_sectors));
     into.all("streams.media", s.streams.iter().map(|stream| stream.media_sectors));
-    into.all("reads", c.reads.as_flattened().iter().copied());
-    into.all("programs", c.programs.as_flattened().iter().copied());
+    // Parity came later: without it the numbers are those of before.
+    let of_all = Cause::Parity as usize;
+    into.all("reads", c.reads[..of_all].as_flattened().iter().copied());
+    into.all("programs", c.programs[..of_all].as_flattened().iter().copied());
+    if c.programs[of_all] != [0; 4] {
+        into.all("parity", [c.reads[of_all], c.programs[of_all]].concat());
+        into.push("rebuilt", c.rebuilt);
+    }
     numbers!(into, "nand", c; erases suspensions multi_plane);
     let (dies, channels) = ssd.flash().busy_ns();
     into.all("busy.dies", dies);

@@ -3,6 +3,7 @@
 
 mod brackets;
 mod complain;
+mod fraction;
 mod outside;
 mod overrides;
 mod presets;
@@ -10,6 +11,7 @@ mod resolved;
 mod scheme;
 
 pub use brackets::{form, split_outside_brackets};
+pub use fraction::whole;
 pub use outside::{Outside, registered};
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
@@ -51,7 +53,7 @@ impl Drive {
 /// What a device is made of: a preset or file, then a scheme, then single settings.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
-    /// Name of a preset, or path of a TOML file.
+    /// Name of a preset, or path of a TOML file; with @1/16 behind it, a sixteenth of that.
     pub device: &'a str,
     /// A policy name or a sum of them, as `--scheme` takes it.
     pub scheme: Option<&'a str>,
@@ -65,8 +67,18 @@ impl Wanted<'_> {
     /// # Errors
     /// If there is no such device, or a setting is unknown, of the wrong type or out of range.
     pub fn load(&self) -> Result<Drive, Error> {
-        let (text, place) = text_of(self.device)?;
-        self.load_text(&text, &place)
+        let (device, fraction) = fraction::split(self.device)?;
+        let (text, place) = text_of(device)?;
+        let whole = self.load_text(&text, &place)?;
+        let Some(fraction) = fraction else { return Ok(whole) };
+        let plain = Wanted { scheme: None, ..*self }.load_text(&text, &place)?;
+        let mut config = fraction.of(device, &plain.config, &whole.config)?;
+        // Sizes of RAM that are given by hand are meant as they stand.
+        let by_hand: Vec<String> = self.sets.iter().filter(|set| fraction::scales(set)).cloned().collect();
+        if !by_hand.is_empty() {
+            config = overridden(Table::try_from(&config).unwrap_or_default(), &by_hand)?;
+        }
+        Ok(Drive { outside: whole.outside, ..check(config)? })
     }
 
     /// The device in `text`, which complaints call `place`.
@@ -116,6 +128,15 @@ impl Preset {
 pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     let layout = config.validate().map_err(|e: ConfigError| Error::input(e.to_string()))?;
     Ok(Drive { config, layout, outside: Vec::new() })
+}
+
+/// Whether a sum of policies is one that some device may have.
+///
+/// # Errors
+/// If one of its terms is unknown, or two do not go together.
+pub fn is_known(scheme: &str) -> Result<(), Error> {
+    let mut some = Wanted { device: "demo", scheme: None, sets: &[] }.load()?.config;
+    scheme::apply(scheme, &mut some).map(|_| ())
 }
 
 /// Another configuration with a scheme and single settings changed.

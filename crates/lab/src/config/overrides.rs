@@ -1,9 +1,10 @@
 //! `--set a.b=c`: one field of the device, in TOML's own value syntax; bare words are strings, and
-//! sizes in bytes may carry a unit (`buffer.bytes=64MiB`).
+//! counts and sizes may carry a unit (`queue.depth=1k`, `buffer.bytes=64MiB`).
 
 use toml::{Table, Value};
 
 use crate::Error;
+use crate::units::{parse_bytes, parse_count};
 
 /// Puts the override `set` into `table`.
 pub(super) fn apply(set: &str, table: &mut Table) -> Result<(), Error> {
@@ -35,31 +36,19 @@ pub(super) fn apply(set: &str, table: &mut Table) -> Result<(), Error> {
 }
 
 fn parse(key: &str, text: &str) -> Value {
-    if key.ends_with("bytes")
-        && let Some(bytes) = size(text)
+    // A grid's values are TOML: those with a unit stand in quotes.
+    let bare = text.trim_matches('"');
+    let unit = bare.ends_with(|c: char| c.is_ascii_alphabetic());
+    let number =
+        |parsed: Result<u64, String>| parsed.ok().and_then(|n| i64::try_from(n).ok()).map(Value::Integer);
+    if unit
+        && let Some(value) =
+            number(if key.ends_with("bytes") { parse_bytes(bare) } else { parse_count(bare) })
     {
-        return Value::Integer(bytes);
+        return value;
     }
     match format!("v = {text}").parse::<Table>() {
         Ok(mut table) if table.len() == 1 => table.remove("v").unwrap_or_else(|| text.into()),
         _ => Value::String(text.to_owned()),
     }
-}
-
-/// A size with a unit: `64MiB`, `4k`, `1GB`.
-fn size(text: &str) -> Option<i64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => return None,
-    };
-    digits.trim().parse::<i64>().ok()?.checked_mul(unit)
 }

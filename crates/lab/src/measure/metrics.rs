@@ -70,7 +70,7 @@ macro_rules! metrics {
 
 metrics! {
     "waf", "WAF", Ratio, true, |s| s.waf;
-    "waf_steady", "WAF, last third", Ratio, true, |s| s.waf_steady;
+    "waf_steady", "WAF, last part", Ratio, true, |s| s.waf_steady;
     "flash.programs.total", "pages programmed", Count, true, |s| some(s.flash.programs.total);
     "flash.programs.gc", "pages moved by GC", Count, true, |s| some(s.flash.programs.gc);
     "flash.reads.rmw", "RMW reads", Count, true, |s| some(s.flash.reads.rmw);
@@ -83,7 +83,22 @@ metrics! {
     "host.read.lat_ns.percentile.99", "read latency, 99%", Ns, true, |s| percentile(&s.host.read, "99.000000");
     "host.all.iops", "requests per second", PerSecond, false, |s| Some(s.host.all.iops).filter(|&v| v > 0.0);
     "host.all.bw_bytes", "host bandwidth", BytesPerSecond, false, |s| Some(s.host.all.bw_bytes).filter(|&v| v > 0.0);
+    "controller.utilisation", "busiest core", Ratio, true, |s| s.controller.utilisation.iter().copied().reduce(f64::max);
+    "link.utilisation", "host link", Ratio, true, |s| Some(s.link.utilisation).filter(|&v| v > 0.0);
     "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
+}
+
+/// The figure below which tables say whether it is one of a drive at rest.
+pub const STEADY_BELOW: &str = "waf_steady";
+
+/// Whether a run's WAF is that of a drive at rest, in a word.
+#[must_use]
+pub fn steady(s: &Summary) -> &'static str {
+    match (s.waf, s.steady_state) {
+        (None, _) => "-",
+        (_, true) => "yes",
+        (_, false) => "no",
+    }
 }
 
 /// `value` as a multiple of `baseline`, as people read it.

@@ -17,7 +17,8 @@ pub(crate) use io_log::properties as parquet_properties;
 pub use io_log::{Io, IoLog};
 pub use latency::Latency;
 pub use rows::{KINDS, Row, Rows};
-pub use steady::{Steadiness, Steady};
+pub use steady::{AT_MOST, Settling, Steadiness, Steady, UNTIL_BAND, Until};
+use steady::{BAND, Measure};
 pub use summarise::{Context, per_stream, scheme_counters, summarise, waf_parts};
 pub use summary::Summary;
 
@@ -155,7 +156,7 @@ impl Meter {
         if kind == Op::Write {
             self.written += bytes;
             if self.steady.wants(self.written) {
-                self.steady.sample(self.written, ssd);
+                self.steady.sample(self.written, &self.latency, ssd);
             }
         }
     }
@@ -197,7 +198,22 @@ impl Meter {
     /// The run is over.
     pub fn finish(&mut self, ssd: &Ssd) {
         self.rows.finish(ssd);
-        self.steady.sample(self.written, ssd);
+        self.steady.sample(self.written, &self.latency, ssd);
+    }
+
+    /// How steady the device was, after [`Meter::finish`].
+    #[must_use]
+    pub fn steadiness(&self, ssd: &Ssd) -> Steadiness {
+        let logical_bytes = ssd.layout().logical_bytes;
+        self.steady.verdict(&Measure {
+            written: self.written,
+            logical_bytes,
+            drive_write: logical_bytes,
+            page_bytes: ssd.config().geometry.page_bytes,
+            band: BAND,
+            shortest: 0,
+            repeats: None,
+        })
     }
 
     /// Write amplification of the present phase so far, if the host has written.

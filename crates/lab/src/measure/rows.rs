@@ -69,16 +69,13 @@ pub struct Activity {
     pub cache_misses: u64,
 }
 
-const CAUSES: [Cause; Cause::COUNT] =
-    [Cause::Host, Cause::Rmw, Cause::Gc, Cause::Merge, Cause::Map, Cause::Meta];
-
 impl Activity {
     /// Since the counters were reset.
     fn of(ssd: &Ssd) -> Self {
         let stats = ssd.stats();
         Self {
-            programs: CAUSES.map(|cause| programs_for(ssd, cause)),
-            reads: CAUSES.map(|cause| reads_for(ssd, cause)),
+            programs: Cause::NAMED.map(|(_, cause)| programs_for(ssd, cause)),
+            reads: Cause::NAMED.map(|(_, cause)| reads_for(ssd, cause)),
             erases: ssd.counters().erases,
             host_sectors: stats.host_sectors_programmed,
             foreground_ns: stats.foreground_ns,

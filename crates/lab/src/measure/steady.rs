@@ -1,19 +1,64 @@
-//! Whether the device had come to rest: write amplification over host bytes written.
+//! Whether the device has come to rest: write amplification and mean latency over host bytes written.
+//!
+//! There is one definition. Collection began at least one drive write ago, and over three windows of host
+//! writes, one after the other up to the end, neither write amplification nor the mean latency of reads and writes spreads by more
+//! than a band around its mean. A run of a given length has windows of a ninth of it: its last third. A run
+//! until it is steady ([`Until`]) has windows of a ninth too, but of half a drive write at the least; of a workload
+//! that repeats they are whole repetitions. There a drive write is one of the range that the workload has
+//! written, elsewhere of the whole drive.
 //!
 //! Samples are taken every so many host bytes; like the time series they thin out by halves, so
 //! that a run of any length keeps a few hundred.
 
-use nandle_ssd::Ssd;
+use nandle_ssd::{Op, Ssd};
 
+use super::Latency;
 use super::pages::programs;
 
 const MOST: usize = 512;
 const FIRST_STEP: u64 = 1 << 20;
-/// Both halves of the last third may differ by this share.
-const TOLERANCE: f64 = 0.05;
+/// The band of runs that are not told one.
+pub const BAND: f64 = 0.05;
+/// The band of runs until they are steady, if they are not told one.
+pub const UNTIL_BAND: f64 = 0.02;
+/// Drive writes after which such a run gives up, if it is not told otherwise.
+pub const AT_MOST: f64 = 30.0;
+/// Windows that are compared.
+const WINDOWS: u32 = 3;
+/// Windows that a run is as long as, at the least.
+const PARTS: u64 = 9;
+/// Shortest window of a run until it is steady, in drive writes.
+const SHORTEST: f64 = 0.5;
+/// Reads after which a workload that has written nothing is taken for one that never will.
+const PATIENCE: u64 = 1 << 20;
 
-/// (host bytes written, pages programmed, victims collected) since the beginning of the run.
-type Point = (u64, u64, u64);
+/// Run until the device has come to rest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Until {
+    /// Most that write amplification and mean latency may spread over the windows, as a share of their mean.
+    pub band: f64,
+    /// Drive writes after which it gives up.
+    pub at_most: f64,
+}
+
+impl Default for Until {
+    fn default() -> Self {
+        Self { band: UNTIL_BAND, at_most: AT_MOST }
+    }
+}
+
+/// What was counted by the time that the host had written so much.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Point {
+    /// Host bytes written since the beginning of the run.
+    written: u64,
+    /// Pages programmed, and victims collected, since then.
+    programs: u64,
+    collected: u64,
+    /// Reads and writes of the present phase, and their latencies added up.
+    requests: u64,
+    latency_ns: f64,
+}
 
 /// Samples of a whole run.
 #[derive(Clone, Debug)]
@@ -26,22 +71,45 @@ pub struct Steady {
     next: u64,
 }
 
+/// What the last windows are measured by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    /// Host bytes of the measured part.
+    pub written: u64,
+    /// Bytes of the whole drive, as the host sees it.
+    pub logical_bytes: u64,
+    /// Bytes that count as a drive write.
+    pub drive_write: u64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Most that the windows may spread.
+    pub band: f64,
+    /// Bytes of a window, at the least.
+    pub shortest: u64,
+    /// Windows are multiples of so many bytes.
+    pub repeats: Option<u64>,
+}
+
 /// How steady the device was at the end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Steadiness {
-    /// Write amplification over the last third of the measured host bytes.
-    pub waf_steady: Option<f64>,
+    /// Write amplification over the windows; none if the host wrote nothing.
+    pub waf: Option<f64>,
     /// Whether it had come to rest.
     pub steady: bool,
     /// If not, why.
     pub why: String,
+    /// Most that the windows might spread.
+    pub band: f64,
     /// Logical capacities written since the beginning of the run.
     pub drive_writes: f64,
+    /// And by the time that the windows began; none if the host wrote nothing.
+    pub from_drive_writes: Option<f64>,
 }
 
 impl Default for Steady {
     fn default() -> Self {
-        Self { points: vec![(0, 0, 0)], base: (0, 0, 0), step: FIRST_STEP, next: FIRST_STEP }
+        Self { points: vec![Point::default()], base: Point::default(), step: FIRST_STEP, next: FIRST_STEP }
     }
 }
 
@@ -55,11 +123,17 @@ impl Steady {
 
     /// Takes a sample after `written` host bytes of this phase.
     #[cold]
-    pub fn sample(&mut self, written: u64, ssd: &Ssd) {
-        let point =
-            (self.base.0 + written, self.base.1 + programs(ssd), self.base.2 + ssd.stats().gc_invocations);
+    pub fn sample(&mut self, written: u64, latency: &[Latency], ssd: &Ssd) {
+        let served = [Op::Read, Op::Write].map(|op| &latency[op as usize]);
+        let point = Point {
+            written: self.base.written + written,
+            programs: self.base.programs + programs(ssd),
+            collected: self.base.collected + ssd.stats().gc_invocations,
+            requests: served.iter().map(|l| l.requests).sum(),
+            latency_ns: served.iter().map(|l| l.sum_ns as f64).sum(),
+        };
         match self.points.last_mut() {
-            Some(last) if last.0 == point.0 => *last = point,
+            Some(last) if last.written == point.written => *last = point,
             _ => self.points.push(point),
         }
         if self.points.len() >= MOST {
@@ -75,54 +149,183 @@ impl Steady {
 
     /// A phase begins after one with `written` host bytes; the counters are about to be reset.
     pub fn begin_phase(&mut self, written: u64, ssd: &Ssd) {
-        let collected = ssd.stats().gc_invocations;
-        self.base = (self.base.0 + written, self.base.1 + programs(ssd), self.base.2 + collected);
+        self.base = Point {
+            written: self.base.written + written,
+            programs: self.base.programs + programs(ssd),
+            collected: self.base.collected + ssd.stats().gc_invocations,
+            ..Point::default()
+        };
         self.points.push(self.base);
         self.next = self.step;
     }
 
-    /// Pages programmed by the time that `bytes` host bytes were written.
-    fn programmed_at(&self, bytes: f64) -> f64 {
-        let after = self.points.partition_point(|p| (p.0 as f64) < bytes).clamp(1, self.points.len() - 1);
+    /// What had been counted by the time that `bytes` host bytes were written: pages programmed, requests, latency.
+    fn by(&self, bytes: f64) -> [f64; 3] {
+        let after =
+            self.points.partition_point(|p| (p.written as f64) < bytes).clamp(1, self.points.len() - 1);
         let (a, b) = (self.points[after - 1], self.points[after]);
-        let share = if b.0 > a.0 { (bytes - a.0 as f64) / (b.0 - a.0) as f64 } else { 1.0 };
-        a.1 as f64 + share.clamp(0.0, 1.0) * (b.1 - a.1) as f64
+        let gap = b.written as f64 - a.written as f64;
+        let share = if gap > 0.0 { ((bytes - a.written as f64) / gap).clamp(0.0, 1.0) } else { 1.0 };
+        let between = |from: f64, to: f64| from + share * (to - from);
+        [
+            between(a.programs as f64, b.programs as f64),
+            between(a.requests as f64, b.requests as f64),
+            between(a.latency_ns, b.latency_ns),
+        ]
     }
 
-    fn waf(&self, from: f64, to: f64, page_bytes: u32) -> f64 {
-        (self.programmed_at(to) - self.programmed_at(from)) * f64::from(page_bytes) / (to - from)
+    /// Write amplification and mean latency in nanoseconds between two numbers of host bytes.
+    fn window(&self, from: f64, to: f64, page_bytes: u32) -> [f64; 2] {
+        let (before, after) = (self.by(from), self.by(to));
+        let [programs, requests, latency_ns] = [0, 1, 2].map(|n| after[n] - before[n]);
+        [programs * f64::from(page_bytes) / (to - from), latency_ns / requests.max(1.0)]
     }
 
     /// The verdict, after a last [`Steady::sample`]; `written` as there.
     #[must_use]
-    pub fn verdict(&self, written: u64, logical_bytes: u64, page_bytes: u32) -> Steadiness {
-        let total = self.points.last().map_or(0, |p| p.0);
-        let logical = logical_bytes as f64;
-        let drive_writes = total as f64 / logical;
-        let mut out = Steadiness { waf_steady: None, steady: false, why: String::new(), drive_writes };
-        if written == 0 || self.points.len() < 2 {
+    pub fn verdict(&self, by: &Measure) -> Steadiness {
+        let total = self.points.last().map_or(0, |p| p.written);
+        let logical = by.logical_bytes as f64;
+        let mut out =
+            Steadiness { band: by.band, drive_writes: total as f64 / logical, ..Steadiness::default() };
+        if by.written == 0 || self.points.len() < 2 {
             out.why = "the host wrote nothing".into();
             return out;
         }
-        let (from, to) = (self.base.0 as f64, total as f64);
-        let third = to - (to - from) / 3.0;
-        out.waf_steady = Some(self.waf(third, to, page_bytes));
-        let Some(collecting) = self.points.iter().find(|p| p.2 > 0) else {
+        let to = total as f64;
+        let all = to - self.base.written as f64;
+        let wanted = (all / PARTS as f64).max(by.shortest as f64);
+        let window = by.repeats.map_or(wanted, |pass| (wanted / pass as f64).ceil() * pass as f64);
+        let short = window * f64::from(WINDOWS) > all;
+        // What there is of a run that is too short is shown all the same.
+        let window = if short { all / PARTS as f64 } else { window };
+        let from = |n: u32| to - window * f64::from(n);
+        out.waf = Some(self.window(from(WINDOWS), to, by.page_bytes)[0]);
+        out.from_drive_writes = Some(from(WINDOWS) / logical);
+        let Some(collecting) = self.points.iter().find(|p| p.collected > 0) else {
             out.why = "no garbage was collected".into();
             return out;
         };
-        let since = (to - collecting.0 as f64) / logical;
-        let middle = (third + to) / 2.0;
-        let (early, late) = (self.waf(third, middle, page_bytes), self.waf(middle, to, page_bytes));
-        let drift = (late - early).abs() / early.max(1e-9);
+        let since = (to - collecting.written as f64) / by.drive_write as f64;
+        let windows: Vec<[f64; 2]> =
+            (1..=WINDOWS).rev().map(|n| self.window(from(n), from(n - 1), by.page_bytes)).collect();
+        let parted = |n: usize| {
+            let values = || windows.iter().map(|w| w[n]);
+            let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+            let mean = values().sum::<f64>() / f64::from(WINDOWS);
+            (most - least > by.band * mean).then_some((least, most))
+        };
         if since < 1.0 {
             out.why = format!("only {since:.2} drive writes since collection began");
-        } else if drift > TOLERANCE {
-            out.why = format!("WAF went from {early:.2} to {late:.2} within the last third");
+        } else if short {
+            out.why = "fewer than three windows were written".into();
+        } else if let Some((least, most)) = parted(0) {
+            out.why = format!("WAF was between {least:.2} and {most:.2} in the last three windows");
+        } else if let Some((least, most)) = parted(1) {
+            let [least, most] = [least, most].map(crate::units::time);
+            out.why = format!("mean latency was between {least} and {most} in the last three windows");
         } else {
             out.steady = true;
         }
         out
+    }
+}
+
+/// A run until it is steady, under way.
+#[derive(Debug)]
+pub struct Settling {
+    until: Until,
+    /// A bit for each sector: the measured part has written it. How many it has.
+    seen: Vec<u64>,
+    touched: u64,
+    sector_bytes: u64,
+    /// Host bytes of the measured part at the end of the first time through, where the workload repeats.
+    pass: Option<u64>,
+    /// Host bytes of the measured part at which to look again.
+    look: u64,
+    verdict: Option<Steadiness>,
+}
+
+impl Settling {
+    /// Of a drive.
+    #[must_use]
+    pub fn new(until: Until, ssd: &Ssd) -> Self {
+        Self {
+            until,
+            seen: vec![0; ssd.layout().logical_sectors.div_ceil(64) as usize],
+            touched: 0,
+            sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
+            pass: None,
+            look: 0,
+            verdict: None,
+        }
+    }
+
+    /// The host writes these sectors.
+    pub fn wrote(&mut self, lsn: u64, sectors: u64) {
+        let (mut at, end) = (lsn, lsn + sectors);
+        while at < end {
+            let (word, bit) = ((at / 64) as usize, at % 64);
+            let bits = (64 - bit).min(end - at);
+            let mask = (u64::MAX >> (64 - bits)) << bit;
+            if let Some(word) = self.seen.get_mut(word) {
+                self.touched += u64::from((mask & !*word).count_ones());
+                *word |= mask;
+            }
+            at += bits;
+        }
+    }
+
+    /// Bytes of the range that has been written.
+    fn drive_write(&self) -> u64 {
+        (self.touched * self.sector_bytes).max(1)
+    }
+
+    /// Whether it is over after `written` host bytes of the measured part: the device has come to rest, or never
+    /// will. `ended`: the workload has just come to an end of its own.
+    pub fn over(
+        &mut self,
+        steady: &mut Steady,
+        written: u64,
+        latency: &[Latency],
+        ssd: &Ssd,
+        ended: bool,
+    ) -> bool {
+        if ended {
+            self.pass.get_or_insert(written);
+        } else if self.pass.is_some() || written < self.look {
+            // What repeats is looked at after whole repetitions.
+            return false;
+        }
+        let drive_write = self.drive_write();
+        self.look = written + drive_write / 4;
+        steady.sample(written, latency, ssd);
+        let verdict = steady.verdict(&Measure {
+            written,
+            logical_bytes: ssd.layout().logical_bytes,
+            drive_write,
+            page_bytes: ssd.config().geometry.page_bytes,
+            band: self.until.band,
+            shortest: (SHORTEST * drive_write as f64) as u64,
+            repeats: self.pass.filter(|&pass| pass > 0),
+        });
+        let idle = written == 0 && (ended || latency[Op::Read as usize].requests >= PATIENCE);
+        let over = verdict.steady || idle || written as f64 >= self.until.at_most * drive_write as f64;
+        self.verdict = Some(verdict);
+        over
+    }
+
+    /// The workload came to its end, and cannot be repeated.
+    pub fn ended(&mut self) {
+        if let Some(verdict) = &mut self.verdict {
+            verdict.why = format!("the workload came to its end; {}", verdict.why);
+        }
+    }
+
+    /// The verdict when it was over.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Steadiness> {
+        self.verdict.as_ref()
     }
 }
 
@@ -134,18 +337,67 @@ mod tests {
         Steady { points: points.to_vec(), ..Steady::default() }
     }
 
+    fn point(written: u64, programs: u64, collected: u64, latency_ns: f64) -> Point {
+        Point { written, programs, collected, requests: written / 4096, latency_ns }
+    }
+
+    fn by(written: u64) -> Measure {
+        Measure {
+            written,
+            logical_bytes: 1 << 20,
+            drive_write: 1 << 20,
+            page_bytes: 4096,
+            band: BAND,
+            shortest: 0,
+            repeats: None,
+        }
+    }
+
+    /// 4 KiB pages, a drive of 1 MiB; WAF 1 for 1 MiB, then 2 for 5 MiB, requests of `ns` and later of `late`.
+    fn run(ns: f64, late: f64) -> (Steady, u64) {
+        let mut points = vec![point(0, 0, 0, 0.0), point(1 << 20, 256, 0, 256.0 * ns)];
+        let mut latency = 256.0 * ns;
+        for n in 1..=50_u64 {
+            latency += 25.5 * if n > 40 { late } else { ns };
+            points.push(point((1 << 20) + n * 104_448, 256 + n * 51, n, latency));
+        }
+        (with(&points), points[51].written)
+    }
+
     #[test]
     fn the_last_third_decides() {
-        // 4 KiB pages, a drive of 1 MiB; WAF 1 for 1 MiB, then 2 for 5 MiB.
-        let mut points = vec![(0, 0, 0), (1 << 20, 256, 0)];
-        points.extend((1..=50_u64).map(|n| ((1 << 20) + n * 104_448, 256 + n * 51, n)));
-        let verdict = with(&points).verdict(points[51].0, 1 << 20, 4096);
-        assert!((verdict.waf_steady.expect("written") - 2.0).abs() < 1e-6, "{verdict:?}");
+        let (steady, written) = run(100.0, 100.0);
+        let verdict = steady.verdict(&by(written));
+        assert!((verdict.waf.expect("written") - 2.0).abs() < 1e-6, "{verdict:?}");
         assert!(verdict.steady && verdict.drive_writes > 5.0, "{verdict:?}");
-        let none = with(&points[..2]).verdict(1 << 20, 1 << 20, 4096);
+        let from = verdict.from_drive_writes.expect("written");
+        assert!((from / verdict.drive_writes - 2.0 / 3.0).abs() < 1e-9, "{verdict:?}");
+        let points = &steady.points;
+        let none = with(&points[..2]).verdict(&by(1 << 20));
         assert!(!none.steady && none.why.contains("no garbage"), "{none:?}");
-        let early = with(&points[..8]).verdict(points[7].0, 1 << 20, 4096);
+        let early = with(&points[..8]).verdict(&by(points[7].written));
         assert!(!early.steady && early.why.contains("drive writes since"), "{early:?}");
-        assert_eq!(with(&points[..1]).verdict(0, 1, 4096).waf_steady, None);
+        assert_eq!(with(&points[..1]).verdict(&by(0)).waf, None);
+    }
+
+    #[test]
+    fn latency_has_to_hold_too() {
+        let (steady, written) = run(100.0, 112.0);
+        let verdict = steady.verdict(&by(written));
+        assert!(!verdict.steady && verdict.why.contains("mean latency"), "{verdict:?}");
+        assert!(steady.verdict(&Measure { band: 0.2, ..by(written) }).steady);
+    }
+
+    #[test]
+    fn windows_are_as_long_as_they_are_asked_to_be() {
+        let (steady, written) = run(100.0, 100.0);
+        let half = Measure { shortest: 1 << 19, ..by(written) };
+        assert_eq!(steady.verdict(&half).from_drive_writes, steady.verdict(&by(written)).from_drive_writes);
+        // Whole repetitions of 1 MiB: the last three of nearly six.
+        let repeats = steady.verdict(&Measure { repeats: Some(1 << 20), ..by(written) });
+        let long = repeats.drive_writes - repeats.from_drive_writes.expect("written");
+        assert!((long - 3.0).abs() < 1e-9 && repeats.steady, "{repeats:?}");
+        let short = steady.verdict(&Measure { shortest: 3 << 20, ..by(written) });
+        assert!(!short.steady && short.why.contains("three windows"), "{short:?}");
     }
 }

@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use nandle_ssd::controller::PURPOSE_NAMES;
 use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::schemes::SchemeConfig;
-use nandle_ssd::{DeviceConfig, Ssd, Stats};
+use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter};
+use super::{Latency, Meter, Steadiness};
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -37,6 +38,8 @@ pub struct Context {
     pub recovery: Recovery,
     /// Sectors compared and wrong, if reads were verified.
     pub integrity: Integrity,
+    /// How steady the device was, of a run until it is.
+    pub steady: Option<Steadiness>,
 }
 
 /// Beside those of schemes: what collection resorts to where a scheme chooses page types.
@@ -74,6 +77,7 @@ pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, writ
         merge: over_host(programmed(Cause::Merge)),
         map: over_host(programmed(Cause::Map)),
         meta: over_host(programmed(Cause::Meta)),
+        parity: over_host(programmed(Cause::Parity)),
     }
 }
 
@@ -87,14 +91,15 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
     let flash = flash(ssd);
     let written = meter.written;
-    let page = u64::from(geometry.page_bytes);
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
+    let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
-    let steadiness = meter.steady.verdict(written, logical, geometry.page_bytes);
+    let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
+    let addressed = config.unit_geometry();
     let held =
-        u64::from(geometry.planes()) * u64::from(layout.soft_blocks + layout.open_blocks) + wear.bad_blocks;
-    let usable = (geometry.blocks().saturating_sub(held) * u64::from(geometry.pages_per_block) * page) as f64;
+        u64::from(addressed.planes()) * u64::from(layout.kept_blocks + layout.open_blocks) + wear.bad_blocks;
+    let usable = (addressed.blocks().saturating_sub(held) * addressed.block_bytes()) as f64;
     let mean = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
     let total = context.trace.completed;
     Summary {
@@ -120,10 +125,19 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         users: users(meter, simulated_ns),
         waf,
         waf_parts,
-        waf_steady: steadiness.waf_steady,
+        waf_steady: steadiness.waf,
         drive_writes: steadiness.drive_writes,
         steady_state: steadiness.steady,
         steady_state_reason: steadiness.why,
+        steady: Steady {
+            reached: steadiness.steady,
+            band: steadiness.band,
+            waf: steadiness.waf,
+            from_drive_writes: steadiness.from_drive_writes,
+        },
+        link: link(ssd, simulated_ns),
+        controller: controller(ssd, simulated_ns),
+        units: Units { bytes: config.unit_bytes().into(), padding },
         rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(stats.rmw_ns, stats.rmw_count) } },
         buffer: Buffer {
             hits: stats.buffer_hits,
@@ -161,6 +175,23 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     }
 }
 
+fn share(busy_ns: u64, of_ns: u64) -> f64 {
+    if of_ns == 0 { 0.0 } else { busy_ns as f64 / of_ns as f64 }
+}
+
+fn link(ssd: &Ssd, simulated_ns: u64) -> Link {
+    let (to_drive_ns, to_host_ns) = ssd.link_busy_ns().unwrap_or_default();
+    Link { to_drive_ns, to_host_ns, utilisation: share(to_drive_ns.max(to_host_ns), simulated_ns) }
+}
+
+fn controller(ssd: &Ssd, simulated_ns: u64) -> Controller {
+    let Some((purposes, cores)) = ssd.controller_busy_ns() else { return Controller::default() };
+    Controller {
+        busy_ns: PURPOSE_NAMES.iter().map(|&name| name.to_owned()).zip(purposes).collect(),
+        utilisation: cores.into_iter().map(|busy_ns| share(busy_ns, simulated_ns)).collect(),
+    }
+}
+
 /// How many streams are the host's: what the drive counts but for objects and its own.
 fn host_streams(stats: &Stats) -> usize {
     stats.streams.len().saturating_sub(2)
@@ -168,7 +199,7 @@ fn host_streams(stats: &Stats) -> usize {
 
 /// The streams of a drive, with what was written for each.
 #[must_use]
-pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
+pub fn per_stream(config: &DeviceConfig, stats: &Stats, written: u64) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
     let scheme = &config.scheme;
     // The drive counts its host streams, then all objects, then what it writes for itself; handles that
@@ -197,11 +228,13 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats) -> Vec<Stream> {
             host_bytes,
             media_bytes,
             waf: None,
+            waf_part: 0.0,
         });
     }
     per_stream.retain(|s| !matches!(s.kind.as_str(), "objects" | "internal") || s.media_bytes > 0);
     for (number, stream) in per_stream.iter_mut().enumerate() {
         stream.stream = number as u64;
+        stream.waf_part = if written == 0 { 0.0 } else { stream.media_bytes as f64 / written as f64 };
         stream.waf = (stream.host_bytes > 0).then(|| stream.media_bytes as f64 / stream.host_bytes as f64);
     }
     per_stream
@@ -221,7 +254,7 @@ fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
         fa_pages: objects * sector / u64::from(config.geometry.page_bytes),
         block_erases_by_trim: stats.block_erases_by_trim,
         dedicated_demoted: stats.dedicated_demoted,
-        per_stream: per_stream(config, stats),
+        per_stream: per_stream(config, stats, meter.written),
         per_class: classes
             .map(|(number, class)| Class {
                 class: number as u64,
@@ -237,6 +270,8 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
     let stats = ssd.stats();
     let mut all = Latency::default();
     meter.latency.iter().for_each(|l| all.add(l));
+    // What a trim covers is not transferred.
+    all.bytes -= meter.latency[Op::Trim as usize].bytes;
     let requests = |l: &Latency| requests(l, simulated_ns);
     let [read, write, trim, flush] = &meter.latency;
     Host {
@@ -298,6 +333,7 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: reads_for(ssd, Cause::Merge),
             map: reads_for(ssd, Cause::Map),
             meta: reads_for(ssd, Cause::Meta),
+            parity: reads_for(ssd, Cause::Parity),
             total: reads,
         },
         programs: Programs {
@@ -306,9 +342,12 @@ fn flash(ssd: &Ssd) -> Flash {
             merge: programs_for(ssd, Cause::Merge),
             map: programs_for(ssd, Cause::Map),
             meta: programs_for(ssd, Cause::Meta),
+            parity: programs_for(ssd, Cause::Parity),
             total: programs,
         },
+        read_retries: counters.read_retries,
         erases: counters.erases,
+        rebuilt: counters.rebuilt,
         bytes_programmed: programs * u64::from(ssd.config().geometry.page_bytes),
         by_page_type: ByPageType { lsb: by_type(0), csb: by_type(1), msb: by_type(2), tsb: by_type(3) },
     }

@@ -70,14 +70,23 @@ group! {
         waf: Option<f64>,
         /// What `waf` is made of.
         waf_parts: WafParts,
-        /// `waf` over the last third of the host's writes; null without any.
+        /// `waf` over the windows that `steady` was judged by, mostly the last third of the host's writes; null without any.
         waf_steady: Option<f64>,
         /// Logical capacities written since the beginning, preparation included.
         drive_writes: f64,
-        /// The device had come to rest: a drive write since collection began, and both halves of the last third of the writes agree in WAF to 5%.
+        /// The device had come to rest: a drive write since collection began, and over the last three windows neither WAF nor
+        /// mean latency spread by more than the band.
         steady_state: bool,
         /// If it had not, why.
         steady_state_reason: String,
+        /// How steady it was.
+        steady: Steady,
+        /// Host link; all 0 without one.
+        link: Link,
+        /// Processor cores; all 0 without a controller.
+        controller: Controller,
+        /// Mapping units.
+        units: Units,
         /// Read-modify-writes.
         rmw: Rmw,
         /// Write buffer.
@@ -108,6 +117,48 @@ group! {
         raw: u64,
         /// What the host sees.
         logical: u64,
+    }
+}
+group! {
+    /// How steady the device was at the end.
+    Steady {
+        /// `steady_state`.
+        reached: bool,
+        /// Most that WAF and mean latency might spread over the windows, as a share of their mean.
+        band: f64,
+        /// `waf_steady`.
+        waf: Option<f64>,
+        /// Logical capacities written by the time that the windows began; null if the host wrote nothing.
+        from_drive_writes: Option<f64>,
+    }
+}
+group! {
+    /// Host link.
+    Link {
+        /// Time that data were on their way to the drive.
+        to_drive_ns: u64,
+        /// Time that data were on their way to the host.
+        to_host_ns: u64,
+        /// The longer of both, as a share of the run.
+        utilisation: f64,
+    }
+}
+group! {
+    /// Processor cores.
+    Controller {
+        /// Core time by cause: commands of the host, and flash operations by theirs (`host`, `rmw`, `gc`, `merge`, `map`, `meta`).
+        busy_ns: BTreeMap<String, u64>,
+        /// What each core was busy, as a share of the run.
+        utilisation: Vec<f64>,
+    }
+}
+group! {
+    /// Mapping units.
+    Units {
+        /// Bytes of a mapping unit.
+        bytes: u64,
+        /// Bytes of flash that were programmed without holding data: the rest of pages and units that were not full.
+        padding: u64,
     }
 }
 group! {
@@ -219,10 +270,14 @@ group! {
         reads: Reads,
         /// Page programs by cause.
         programs: Programs,
+        /// Repetitions of reads that the decoder could not correct.
+        read_retries: u64,
         /// Block erases.
         erases: u64,
         /// Bytes programmed.
         bytes_programmed: u64,
+        /// Reads of pages that could not be read and were rebuilt from their stripe.
+        rebuilt: u64,
         /// Operations by page type.
         by_page_type: ByPageType,
     }
@@ -242,6 +297,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// The rest of the stripes of pages that had to be rebuilt.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -259,6 +316,8 @@ group! {
         map: u64,
         /// The metadata log.
         meta: u64,
+        /// Parity of superblocks.
+        parity: u64,
         /// All.
         total: u64,
     }
@@ -300,6 +359,8 @@ group! {
         map: f64,
         /// Metadata log.
         meta: f64,
+        /// Parity of superblocks.
+        parity: f64,
         /// The rest of the host's pages: old sectors carried over by read-modify-writes, and room left unfilled.
         padding: f64,
     }
@@ -386,12 +447,14 @@ group! {
         stream: u64,
         /// What it holds: `normal` (without streams), `stream`, `handle` (FDP), `objects` (all of FlashAlloc's), `internal` (map, log, and copies whose stream is no longer known).
         kind: String,
-        /// Bytes of the host's programmed for it.
+        /// Bytes of the host's programmed for it, without those that a read-modify-write carried along.
         host_bytes: u64,
         /// Bytes programmed for it, copies included.
         media_bytes: u64,
         /// Their ratio; null until something of the host's was programmed for it.
         waf: Option<f64>,
+        /// Its part of the drive's WAF: media bytes over all bytes that the host wrote. The parts add up to `waf`.
+        waf_part: f64,
     }
 }
 group! {

@@ -4,7 +4,7 @@ use super::groups::label;
 use super::page::{Csv, Page};
 use super::svg::{self, Bar, escape};
 use crate::measure::Summary;
-use crate::measure::metrics::{METRICS, Metric, ratio};
+use crate::measure::metrics::{METRICS, Metric, STEADY_BELOW, ratio, steady};
 use crate::run::Loaded;
 use crate::units::bytes;
 
@@ -30,6 +30,7 @@ pub(super) fn tiles(s: &Summary) -> String {
             );
         }
     }
+    out += &format!("<div class=\"tile\"><b>{}</b><span>steady</span></div>", steady(s));
     out += &format!(
         "<div class=\"tile\"><b>{:.1}%</b><span>over-provisioning of {}</span></div></div>",
         s.op_ratio * 100.0,
@@ -67,6 +68,13 @@ pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
             out += &format!("<td>{shown}{beside}</td>");
         }
         out += "</tr>";
+        if metric.key == STEADY_BELOW {
+            out += "<tr><td>steady</td>";
+            for &n in group {
+                out += &format!("<td>{}</td>", steady(&runs[n].summary));
+            }
+            out += "</tr>";
+        }
     }
     out + "</table></div>"
 }

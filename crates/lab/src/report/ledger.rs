@@ -40,7 +40,11 @@ pub struct Entry {
     pub paper: f64,
     /// Ours; none if it was not computed.
     pub ours: Option<f64>,
-    /// `met`, `direction`, `not-met` or `not-computed`.
+    /// `input`, `direction` or `prediction`.
+    pub kind: String,
+    /// A setting was chosen so that it comes out.
+    pub fitted: bool,
+    /// `met`, `direction`, `not-met`, `worse` or `not-computed`.
     pub verdict: String,
     /// Why ours differs, or why there is none.
     pub why: String,
@@ -92,6 +96,7 @@ fn words(verdict: &str) -> (&'static str, &'static str) {
         "met" => ("met", "good"),
         "direction" => ("direction only", "fair"),
         "not-met" => ("not met", "bad"),
+        "worse" => ("worse", "bad"),
         _ => ("not computed", "hint"),
     }
 }
@@ -163,32 +168,39 @@ fn heat(page: &mut Page, table: &Table) {
 /// The page.
 #[must_use]
 pub fn render(ledger: &Ledger) -> String {
-    let count = |verdict: &str| ledger.claims.iter().filter(|c| c.verdict == verdict).count();
-    let computed = ledger.claims.iter().filter(|c| c.ours.is_some()).count();
+    let predicts = |c: &&Entry| c.kind == "prediction" && !c.fitted;
+    let predictions = ledger.claims.iter().filter(predicts).count();
+    let count = |verdicts: &[&str]| {
+        ledger.claims.iter().filter(predicts).filter(|c| verdicts.contains(&c.verdict.as_str())).count()
+    };
     let verdict = format!(
-        "{} of {computed} figures that were computed say what the paper says; {} more go its way, {} do not; {} were not computed.",
-        count("met"),
-        count("direction"),
-        count("not-met"),
-        ledger.claims.len() - computed
+        "{} of {predictions} predictions come out as the paper has them; {} more go its way, {} do not; {} were not computed. \
+         {} further figures are inputs, bounds or fitted, and count for nothing.",
+        count(&["met"]),
+        count(&["direction"]),
+        count(&["not-met", "worse"]),
+        count(&["not-computed"]),
+        ledger.claims.len() - predictions
     );
     let (mark, before) = if ledger.partial { (" (partial)", "Interrupted, partial: ") } else { ("", "") };
     let mut page = Page::new(&format!("{}{mark}", ledger.title), &format!("{before}{verdict}"));
     page.notes(&ledger.notes);
     let mut rows = String::new();
-    let mut csv = Csv::new(["claim", "place", "what", "workload", "paper", "here", "verdict", "why"]);
+    let mut csv = Csv::new(["claim", "place", "what", "workload", "paper", "here", "kind", "verdict", "why"]);
     for c in &ledger.claims {
         let (said, class) = words(&c.verdict);
+        let kind = format!("{}{}", c.kind, if c.fitted { ", fitted" } else { "" });
         let why =
             if c.why.is_empty() { String::new() } else { format!("<br><small>{}</small>", escape(&c.why)) };
         rows += &format!(
-            "<tr><td>{}<br><small>{}</small></td><td class=\"words\">{}<br><small>{}</small></td><td data-name=\"paper\">{}</td><td data-name=\"here\">{}</td><td class=\"words\"><span class=\"{class}\">{said}</span>{why}</td></tr>",
+            "<tr><td>{}<br><small>{}</small></td><td class=\"words\">{}<br><small>{}</small></td><td data-name=\"paper\">{}</td><td data-name=\"here\">{}</td><td class=\"words\">{}</td><td class=\"words\"><span class=\"{class}\">{said}</span>{why}</td></tr>",
             escape(&c.id),
             escape(&c.place),
             escape(&c.what),
             escape(&c.workload),
             figure(c.paper),
-            c.ours.map_or_else(|| "-".into(), figure)
+            c.ours.map_or_else(|| "-".into(), figure),
+            escape(&kind)
         );
         csv.row([
             c.id.clone(),
@@ -197,13 +209,14 @@ pub fn render(ledger: &Ledger) -> String {
             c.workload.clone(),
             c.paper.to_string(),
             c.ours.map_or_else(String::new, |v| v.to_string()),
+            kind,
             said.into(),
             c.why.clone(),
         ]);
     }
     page.heading("Claims");
     page.wide(&format!(
-        "<div class=\"scroll\"><table class=\"stack\"><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
+        "<div class=\"scroll\"><table class=\"stack\"><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">kind</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
     ));
     page.heading("Side by side");
     let bars: Vec<Bar> = ledger
@@ -261,9 +274,10 @@ mod tests {
         let ledger: Ledger = serde_json::from_value(serde_json::json!({
             "title": "A <paper>", "schema_version": 1,
             "claims": [
-                { "id": "a", "place": "Fig 1", "what": "WAF", "workload": "w", "paper": 2.0, "ours": 1.9, "rule": "value", "margin": 0.2, "verdict": "met", "why": "" },
-                { "id": "b", "place": "Fig 2", "what": "latency", "workload": "w", "paper": 2.0, "ours": 9.0, "verdict": "not-met", "why": "another <buffer>" },
-                { "id": "c", "place": "Fig 3", "what": "erases", "workload": "-", "paper": 1.0, "ours": null, "verdict": "not-computed", "why": "no trace" },
+                { "id": "a", "place": "Fig 1", "what": "WAF", "workload": "w", "paper": 2.0, "ours": 1.9, "rule": "value", "margin": 0.2, "kind": "prediction", "fitted": false, "verdict": "met", "why": "" },
+                { "id": "b", "place": "Fig 2", "what": "latency", "workload": "w", "paper": 2.0, "ours": 9.0, "kind": "prediction", "verdict": "worse", "why": "another <buffer>" },
+                { "id": "c", "place": "Fig 3", "what": "erases", "workload": "-", "paper": 1.0, "ours": null, "kind": "prediction", "verdict": "not-computed", "why": "no trace" },
+                { "id": "d", "place": "Fig 4", "what": "share", "workload": "w", "paper": 1.0, "ours": 1.0, "kind": "input", "verdict": "met", "why": "" },
             ],
             "tables": [
                 { "title": "runs", "columns": ["scheme", "WAF"], "rows": [["lru", 1.5], ["x", null]] },
@@ -278,9 +292,10 @@ mod tests {
         .expect("plain data");
         let html = render(&ledger);
         for part in [
-            "1 of 2 figures",
+            "1 of 3 predictions",
             "1 do not; 1 were not computed",
-            "not met",
+            "1 further figures are inputs",
+            ">worse<",
             "another &lt;buffer&gt;",
             "4.50x",
             "A &lt;paper&gt;",

@@ -132,10 +132,15 @@ pub fn verdict(s: &Summary) -> String {
         (p.merge, "merges"),
         (p.map, "mapping table"),
         (p.meta, "metadata"),
+        (p.parity, "parity"),
     ];
     let most = causes.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|m| m.0 > 0.005);
     let why = most.map_or_else(String::new, |(part, what)| format!(", of which {part:.2} is {what}"));
-    let steady = if s.steady_state { "in steady state" } else { "not in steady state" };
+    let steady = if s.steady_state {
+        "in steady state".into()
+    } else {
+        format!("not in steady state: {}", s.steady_state_reason)
+    };
     format!(
         "{state}Each host byte cost {waf:.2} bytes of flash writes{why}; a write took {} on average, {} at 99%; {steady}.",
         time(s.host.write.lat_ns.mean),
@@ -169,6 +174,19 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     let written = others.iter().filter(|(_, s)| waf(s).is_some());
     let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
     let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&m| m > 0.0);
+    // A WAF of a drive that has not come to rest says how far it got, not what the scheme costs.
+    let moving: Vec<&str> =
+        group.iter().filter(|(_, s)| s.waf.is_some() && !s.steady_state).map(|(name, _)| *name).collect();
+    if let Some((_, s)) = group.iter().find(|(_, s)| s.waf.is_some() && !s.steady_state) {
+        return Some(format!(
+            "{}: no verdict, for {} of {} runs were not steady ({}: {}); --until steady goes on until they are.",
+            first.workload,
+            moving.len(),
+            group.len(),
+            moving[0],
+            s.steady_state_reason
+        ));
+    }
     let so = if waf(best)? < waf(first)? { "writes least flash" } else { "comes nearest" };
     Some(format!(
         "{}: {name} {so}, {} the WAF of {base} ({:.2} against {:.2}) at {} its mean write latency.",

@@ -103,8 +103,18 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
         );
     }
     let totals: Vec<f64> = (0..cells.count()).map(|n| layers.iter().map(|l| l[n]).sum()).collect();
-    let mut csv =
-        Csv::new(["from_s", "to_s", "host", "padding", "gc", "merge", "map", "meta", "write_bytes"]);
+    let mut csv = Csv::new([
+        "from_s",
+        "to_s",
+        "host",
+        "padding",
+        "gc",
+        "merge",
+        "map",
+        "meta",
+        "parity",
+        "write_bytes",
+    ]);
     for n in 0..cells.count() {
         let fields = [cells.edges[n], cells.edges[n + 1]]
             .into_iter()

@@ -7,13 +7,14 @@ use crate::run::Loaded;
 use crate::units::{bytes, count, time};
 
 /// What write amplification is made of: columns of the time series, and names.
-pub(super) const CAUSES: [(&str, &str); 6] = [
+pub(super) const CAUSES: [(&str, &str); 7] = [
     ("waf_host", "host"),
     ("waf_padding", "padding"),
     ("waf_gc", "garbage collection"),
     ("waf_merge", "merges"),
     ("waf_map", "mapping table"),
     ("waf_meta", "metadata"),
+    ("waf_parity", "parity"),
 ];
 
 /// A run and what charts call it.
@@ -119,16 +120,16 @@ pub(super) fn occurring(names: &[&str], occurs: impl Fn(usize) -> bool) -> Strin
     svg::legend_of(names.iter().enumerate().filter(|(n, _)| occurs(*n)).map(|(n, name)| (n, *name)))
 }
 
-fn parts_of(s: &Summary) -> [f64; 6] {
+fn parts_of(s: &Summary) -> [f64; 7] {
     let p = &s.waf_parts;
-    [p.host, p.padding, p.gc, p.merge, p.map, p.meta]
+    [p.host, p.padding, p.gc, p.merge, p.map, p.meta, p.parity]
 }
 
 fn waf_parts(page: &mut Page, runs: &[Shown<'_>]) {
     if runs.iter().all(|run| run.summary.waf.is_none()) {
         return;
     }
-    let mut csv = Csv::new(["scheme", "host", "padding", "gc", "merge", "map", "meta"]);
+    let mut csv = Csv::new(["scheme", "host", "padding", "gc", "merge", "map", "meta", "parity"]);
     let bars: Vec<Bar> = runs
         .iter()
         .map(|run| {
@@ -153,16 +154,16 @@ fn waf_parts(page: &mut Page, runs: &[Shown<'_>]) {
 }
 
 fn operations(page: &mut Page, runs: &[Shown<'_>]) {
-    let causes = ["host", "RMW", "garbage collection", "merges", "mapping table", "metadata"];
-    let mut csv = Csv::new(["scheme", "operation", "host", "rmw", "gc", "merge", "map", "meta"]);
+    let causes = ["host", "RMW", "garbage collection", "merges", "mapping table", "metadata", "parity"];
+    let mut csv = Csv::new(["scheme", "operation", "host", "rmw", "gc", "merge", "map", "meta", "parity"]);
     let mut bars = Vec::new();
     for run in runs {
         let s = &run.summary;
         let (r, p) = (&s.flash.reads, &s.flash.programs);
         let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, parts, total) in [
-            ("pages read", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta], r.total),
-            ("pages programmed", [p.host, 0, p.gc, p.merge, p.map, p.meta], p.total),
+            ("pages read", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta, r.parity], r.total),
+            ("pages programmed", [p.host, 0, p.gc, p.merge, p.map, p.meta, p.parity], p.total),
         ] {
             csv.row([run.label.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
             bars.push(Bar {

@@ -154,7 +154,8 @@ fn row(scheme: String, cost: f64, base: f64, m: &Measured) -> Vec<Cell> {
     row.extend(
         [m.write_ns() / 1e6, m.write_percentile("99.000000") / 1e6, m.read_ns() / 1e6].map(Cell::from),
     );
-    row.extend([m.iops(), s.waf.unwrap_or(f64::NAN), s.rmw.lat_ns.mean / 1e6].map(Cell::from));
+    row.extend([m.iops(), s.waf.unwrap_or(f64::NAN)].map(Cell::from));
+    row.extend([m.steady().into(), Cell::from(s.rmw.lat_ns.mean / 1e6)]);
     let p = &s.flash.programs;
     let counts = [
         s.flash.erases,
@@ -173,7 +174,7 @@ fn row(scheme: String, cost: f64, base: f64, m: &Measured) -> Vec<Cell> {
     row
 }
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "scheme",
     "cost to baseline",
     "write ms",
@@ -181,6 +182,7 @@ const COLUMNS: [&str; 18] = [
     "read ms",
     "IOPS",
     "WAF",
+    "steady",
     "RMW ms",
     "erases",
     "GC programs",

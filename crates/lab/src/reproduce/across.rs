@@ -2,7 +2,7 @@
 //!
 //! The device is the preset `across-tlc`, aged as the paper's; `quick` shrinks its capacity (and the
 //! mapping cache with it) to a sixteenth and the traces to an eighth. Requests arrive at the traces'
-//! times. A gain is met if it is on the paper's side of 1 and within 10% of the paper's, or better.
+//! times. A ratio is met if it is on the paper's side of 1 and within 10% of the paper's.
 
 use std::collections::VecDeque;
 
@@ -401,12 +401,23 @@ const LOOKUPS: &str = "every table access of a look-up is counted: a request bes
 const PACKED: &str = "MRSM packs runs over a page border too and pays nothing for its table while the cache \
     holds it";
 
+const PAGES_A_SECTOR: &str = "pages written a sector";
+
 /// The claims of section 4 at 8 KiB pages.
 fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
-    let mut add = |id, place, what: &str, paper: f64, ours: f64, rule, why| {
-        claims.push(Claim::new(id, place, what, workload, paper, ours, rule).because(why));
+    let twins = runs.len() == TWINS.len();
+    // What the twins are drawn from, and what follows from requests alone, says nothing about a drive.
+    let given = |id, what: &str| match id {
+        "across-share" => true,
+        "across-cost" => what.starts_with(PAGES_A_SECTOR),
+        "across-rollbacks" => twins,
+        _ => false,
     };
-    if runs.len() == TWINS.len() {
+    let mut add = |id, place, what: &str, paper: f64, ours: f64, rule, why| {
+        let claim = Claim::new(id, place, what, workload, paper, ours, rule).because(why);
+        claims.push(if given(id, what) { claim.input() } else { claim });
+    };
+    if twins {
         let shares = [0.247, 0.164, 0.234, 0.187, 0.235, 0.275];
         for ((twin, paper), run) in TWINS.iter().zip(shares).zip(runs) {
             let ours = run[0].requests[1] as f64 / sum(&run[0].requests);
@@ -430,11 +441,11 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     let cost = [
         ("read latency a sector", 1.61, mean(runs, |r| per(r[0].read_ns, r[0].read_sectors))),
         ("write latency a sector", 1.49, mean(runs, |r| per(r[0].write_ns, r[0].write_sectors))),
-        ("pages written a sector", 2.69, mean(runs, |r| per(r[0].write_pages, r[0].write_sectors))),
+        (PAGES_A_SECTOR, 2.69, mean(runs, |r| per(r[0].write_pages, r[0].write_sectors))),
     ];
     for (what, paper, ours) in cost {
         let what = format!("{what}, across to other requests (page)");
-        add("across-cost", "Fig 4", &what, paper, ours, Rule::Gain(0.1), SIZES);
+        add("across-cost", "Fig 4", &what, paper, ours, Rule::Ratio(0.1), SIZES);
     }
     let share = |f: &dyn Fn(&AcrossStats) -> (u64, u64)| {
         mean(runs, |r| {
@@ -448,9 +459,9 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     let merged = mean(runs, |r| r[2].areas.merged_reads as f64 / sum(&r[2].flash_reads));
     const REPEATS: &str = "how often extents overlap without repeating differs from trace to trace";
     for (what, paper, ours, rule) in [
-        ("areas rolled back, of areas made", 0.039, rolled, Rule::AtMost(0.25)),
-        ("unprofitable merges, of across writes", 0.089, unprofitable, Rule::AtMost(0.12)),
-        ("merged reads, of flash reads", 0.0012, merged, Rule::Points(0.004)),
+        ("areas rolled back, of areas made", 0.039, rolled, Rule::Value(0.25)),
+        ("unprofitable merges, of across writes", 0.089, unprofitable, Rule::Value(0.25)),
+        ("merged reads, of flash reads", 0.0012, merged, Rule::Value(0.25)),
     ] {
         add("across-rollbacks", "Fig 8", what, paper, ours, rule, REPEATS);
     }
@@ -458,7 +469,7 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     let all_reads = |r: &Run| sum(&r.flash_reads);
     let erases = |r: &Run| r.erases as f64;
     let updates = |r: &Run| r.reads_of(Cause::Rmw);
-    let gain = Rule::Gain(0.1);
+    let gain = Rule::Ratio(0.1);
     for (id, place, what, paper, ours, why) in [
         (
             "across-write-latency",
@@ -518,9 +529,9 @@ fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>) {
     let [mrsm_writes, across_writes, mrsm_reads, across_reads] = map_shares(runs);
     for (what, paper, ours, rule) in [
         ("map writes of all flash writes, mrsm", 0.369, mrsm_writes, Rule::Value(0.1)),
-        ("map writes of all flash writes, across", 0.026, across_writes, Rule::AtMost(0.1)),
+        ("map writes of all flash writes, across", 0.026, across_writes, Rule::Value(0.1)),
         ("map reads of all flash reads, mrsm", 0.344, mrsm_reads, Rule::Value(0.1)),
-        ("map reads of all flash reads, across", 0.0074, across_reads, Rule::AtMost(0.1)),
+        ("map reads of all flash reads, across", 0.0074, across_reads, Rule::Value(0.1)),
     ] {
         add("across-flash-ops", "Fig 10", what, paper, ours, rule, CACHED);
     }

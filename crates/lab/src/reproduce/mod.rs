@@ -10,16 +10,18 @@ pub mod across;
 mod bench;
 mod claim;
 pub mod flashalloc;
+pub mod ledger;
 pub mod papa;
 mod paper;
 pub mod poster;
+pub mod real_drives;
 mod report;
 mod simulate;
 pub mod traces;
 pub mod waflash;
 
 pub use bench::{Options, Step};
-pub use claim::{Claim, Rule, Verdict};
+pub use claim::{Claim, Kind, Rule, Verdict};
 pub use paper::Paper;
 pub use report::{Cell, Curves, Report, Table};
 
@@ -43,6 +45,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { paper: Paper::Papa, claims: papa::CLAIMS, run: papa::reproduce },
     Experiment { paper: Paper::Across, claims: across::CLAIMS, run: across::reproduce },
     Experiment { paper: Paper::Flashalloc, claims: flashalloc::CLAIMS, run: flashalloc::reproduce },
+    Experiment { paper: Paper::RealDrives, claims: real_drives::CLAIMS, run: real_drives::reproduce },
     Experiment { paper: Paper::Ablation, claims: ablation::CLAIMS, run: ablation::reproduce },
 ];
 

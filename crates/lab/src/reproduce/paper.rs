@@ -18,17 +18,24 @@ pub enum Paper {
     Across,
     /// FlashAlloc, PVLDB 16(11), 2023.
     Flashalloc,
+    /// None of them: drives that were measured.
+    RealDrives,
     /// None of them: all schemes together, on the papers' own workloads.
     Ablation,
 }
 
 /// What `nandle reproduce` calls each, and one line on it.
-const NAMED: [(Paper, &str, &str); 6] = [
+const NAMED: [(Paper, &str, &str); 7] = [
     (Paper::Waflash, "waflash", "WAFLASH: partial pages wait, are written as versions, and share pages"),
     (Paper::PcLruPoster, "pc-lru-poster", "PC-LRU (poster): full pages leave the write buffer first"),
     (Paper::Papa, "papa", "PAPA: partial pages on fast page types"),
     (Paper::Across, "across", "Across-FTL: across-page requests in areas of their own"),
     (Paper::Flashalloc, "flashalloc", "FlashAlloc: blocks dedicated to objects"),
+    (
+        Paper::RealDrives,
+        "real-drives",
+        "Real drives: write amplification, throughput and latency as measured",
+    ),
     (
         Paper::Ablation,
         "ablation",

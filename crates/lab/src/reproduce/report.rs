@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claim, Options, Paper, Verdict};
+use super::{Claim, Kind, Options, Paper, Verdict};
 
 /// A paper's claims and the runs behind them, as plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ fn figure(n: f64) -> String {
     }
 }
 
-const HEADS: [&str; 7] = ["claim", "place", "what", "workload", "paper", "here", ""];
+const HEADS: [&str; 8] = ["claim", "place", "what", "workload", "paper", "here", "kind", ""];
 
 impl Report {
     pub(super) fn new(paper: Paper, options: &Options) -> Self {
@@ -152,23 +152,40 @@ impl Report {
         }
     }
 
-    /// Figures with this verdict.
+    /// Predictions that are met, and all of them.
     #[must_use]
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.claims.iter().filter(|c| c.verdict == verdict).count()
+    pub fn predictions(&self) -> (usize, usize) {
+        let met = self.claims.iter().filter(|c| c.predicts() && c.verdict == Verdict::Met).count();
+        (met, self.claims.iter().filter(|c| c.predicts()).count())
     }
 
-    /// How many figures were met, and how many not.
+    /// How many figures were met, each kind by itself.
     #[must_use]
     pub fn tally(&self) -> String {
-        let verdicts = [Verdict::Met, Verdict::Direction, Verdict::NotMet, Verdict::NotComputed];
-        let counts: Vec<String> = verdicts
-            .into_iter()
-            .map(|v| (self.count(v), v))
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, v)| format!("{n} {}", v.words()))
-            .collect();
-        format!("{} figures: {}", self.claims.len(), counts.join(", "))
+        let (met, predictions) = self.predictions();
+        let mut parts = vec![format!("{met} of {predictions} predictions met")];
+        for verdict in &Verdict::ALL[1..] {
+            let count = self.claims.iter().filter(|c| c.predicts() && c.verdict == *verdict).count();
+            if count > 0 {
+                parts.push(format!("{count} {}", verdict.words()));
+            }
+        }
+        let mut text = parts.join(", ");
+        let fitted = |c: &Claim| c.fitted;
+        let of = |kind: Kind| move |c: &Claim| c.kind == kind && !c.fitted;
+        let others: [(&str, &dyn Fn(&Claim) -> bool); 3] = [
+            ("directions hold", &of(Kind::Direction)),
+            ("inputs come out", &of(Kind::Input)),
+            ("fitted figures come out", &fitted),
+        ];
+        for (words, wanted) in others {
+            let all = self.claims.iter().filter(|c| wanted(c)).count();
+            let met = self.claims.iter().filter(|c| wanted(c) && c.verdict == Verdict::Met).count();
+            if all > 0 {
+                text += &format!("; {met} of {all} {words}");
+            }
+        }
+        text
     }
 
     fn claim_lines(&self) -> Vec<Vec<String>> {
@@ -180,6 +197,7 @@ impl Report {
                 c.workload.clone(),
                 figure(c.paper),
                 c.ours.map_or_else(|| "-".into(), figure),
+                format!("{}{}", c.kind.word(), if c.fitted { ", fitted" } else { "" }),
                 c.verdict.words().to_owned(),
             ]
         };

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::Ssd;
+use nandle_ssd::nand::Time;
+use nandle_ssd::{Op, Ssd};
 
 use crate::Error;
 use crate::config::Drive;
+use crate::measure::metrics::steady;
 use crate::measure::summary::Integrity;
-use crate::measure::{Context, Summary, summarise};
+use crate::measure::{Context, Rows, Summary, summarise};
 use crate::oracle::{Oracle, UNIT};
 use crate::replay::{Replayer, Watch};
 use crate::workload::Asked;
@@ -19,12 +21,28 @@ pub(super) struct Measured {
     /// Share of the time in which a die, and a channel, was taken: mean over them.
     pub dies_busy: f64,
     pub channels_busy: f64,
+    /// The measured phase as it went.
+    pub course: Vec<Instant>,
+}
+
+/// What the measured phase had come to at some instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instant {
+    /// Nanoseconds since it began.
+    pub at_ns: u64,
+    /// Bytes that the host had written, and the flash.
+    pub written: u64,
+    pub programmed: u64,
 }
 
 impl Measured {
     /// Host bytes moved a second.
     pub fn bytes_per_s(&self) -> f64 {
         self.summary.host.all.bw_bytes
+    }
+    /// Whether its WAF is that of a drive at rest.
+    pub fn steady(&self) -> &'static str {
+        steady(&self.summary)
     }
     pub fn iops(&self) -> f64 {
         self.summary.host.all.iops
@@ -89,7 +107,21 @@ pub(super) fn simulate(
     if let Some(failure) = summary.integrity.failure() {
         return Err(Error::Wrong(failure));
     }
-    Ok(Measured { summary, dies_busy, channels_busy })
+    let page_bytes = u64::from(drive.config.geometry.page_bytes);
+    let course = course(&replayer.meter.rows, started, page_bytes);
+    Ok(Measured { summary, dies_busy, channels_busy, course })
+}
+
+/// The rows of the phase that began at `started`, added up.
+fn course(rows: &Rows, started: Time, page_bytes: u64) -> Vec<Instant> {
+    let of_phase = rows.rows().iter().filter(|row| rows.start_ns(row) + rows.interval_ns() > started);
+    let sums = of_phase.scan((0, 0), |(written, programmed), row| {
+        *written += row.bytes[Op::Write as usize];
+        *programmed += row.flash.programs.iter().sum::<u64>() * page_bytes;
+        let at_ns = (rows.start_ns(row) + rows.interval_ns()).saturating_sub(started);
+        Some(Instant { at_ns, written: *written, programmed: *programmed })
+    });
+    sums.collect()
 }
 
 /// An interrupted run is none.

@@ -36,6 +36,7 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
         (Cause::Merge, "merge"),
         (Cause::Map, "map"),
         (Cause::Meta, "meta"),
+        (Cause::Parity, "parity"),
     ] {
         whole(&format!("programs_{name}"), &|row| row.flash.programs[cause as usize]);
         whole(&format!("reads_{name}"), &|row| row.flash.reads[cause as usize]);
@@ -61,9 +62,13 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
         let pages = row.flash.programs[Cause::Host as usize] * page;
         over_host(row, pages.saturating_sub(row.flash.host_sectors * sector))
     });
-    for (cause, name) in
-        [(Cause::Gc, "gc"), (Cause::Merge, "merge"), (Cause::Map, "map"), (Cause::Meta, "meta")]
-    {
+    for (cause, name) in [
+        (Cause::Gc, "gc"),
+        (Cause::Merge, "merge"),
+        (Cause::Map, "map"),
+        (Cause::Meta, "meta"),
+        (Cause::Parity, "parity"),
+    ] {
         real(&format!("waf_{name}"), &|row| over_host(row, row.flash.programs[cause as usize] * page));
     }
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {

@@ -64,7 +64,8 @@ pub fn mount(path: &Path, device: Device) -> Result<Mounted, Error> {
         MountOption::NoSuid,
         MountOption::NoAtime,
     ];
-    let session = fuser::spawn_mount(Disk { device: device.another() }, path, &config).map_err(fail)?;
+    let session =
+        fuser::spawn_mount(Disk { device: device.client("fuse", NAME) }, path, &config).map_err(fail)?;
     Ok(Mounted { path: path.to_owned(), session: Some(session) })
 }
 
@@ -239,7 +240,9 @@ impl Filesystem for Disk {
             return reply.error(Errno::ENOSPC);
         }
         let length = data.len() as u32;
-        self.device.submit(Io::write(offset, data.to_vec()), move |outcome| match outcome {
+        let mut buffer = self.device.buffer(data.len());
+        buffer.extend_from_slice(data);
+        self.device.submit(Io::write(offset, buffer), move |outcome| match outcome {
             Ok(_) => reply.written(length),
             Err(fault) => reply.error(errno(fault)),
         });

@@ -225,8 +225,21 @@ fn create(
     // What is left of one that was not finished does not count.
     let end = image.store.layout.end(VERSION);
     image.store.set_length(0)?;
-    image.store.set_length(end)?;
+    image.store.set_length(end).map_err(|e| match e {
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::FileTooLarge => too_large(path, end),
+        e => e,
+    })?;
     Ok(Opened { image, array: None, damage: vec![] })
+}
+
+/// Why there is no image of so many bytes.
+fn too_large(path: &Path, bytes: u64) -> Error {
+    Error::input(format!(
+        "{}: the image of this device is a sparse file of {} (what is erased takes no room), and the file system takes \
+         none so large; expected another file system (xfs and btrfs take more), or a smaller device",
+        path.display(),
+        nandle_lab::units::bytes(bytes)
+    ))
 }
 
 /// An image with contents.

@@ -153,6 +153,7 @@ fn columns(points: &[&Point]) -> Value {
             "merge": cause(Cause::Merge),
             "map": cause(Cause::Map),
             "meta": cause(Cause::Meta),
+            "parity": cause(Cause::Parity),
         },
         "read_lat_ns": { "50": latency(0, 0), "99": latency(0, 1) },
         "write_lat_ns": { "50": latency(1, 0), "99": latency(1, 1) },

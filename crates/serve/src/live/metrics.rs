@@ -7,6 +7,7 @@ use nandle_lab::measure::per_stream;
 use nandle_ssd::nand::Cause;
 
 use super::view::{Book, KIND_NAMES, PAGE_TYPES, programmed_and_written};
+use crate::clients::{Punctuality, Tally};
 
 /// Upper limits of the latency histograms, in nanoseconds: 1, 2, 5 from 10 us to 10 s.
 const LIMITS: [u64; 19] = [
@@ -118,10 +119,17 @@ pub(super) fn text(book: &Book) -> String {
         );
     }
     if book.timing == crate::Timing::Real {
-        t.family("lateness_seconds", "histogram", "How long after the modelled time answers were given.");
+        t.family(
+            "lateness_seconds",
+            "histogram",
+            "From when an answer was due, as the model says, to when its last byte left.",
+        );
         let histogram = &book.total.lateness;
         let sum = histogram.mean() * histogram.len() as f64 / 1e9;
         t.histogram("lateness_seconds", &[], histogram, if sum.is_finite() { sum } else { 0.0 });
+        if let Some(punctuality) = &book.punctuality {
+            clients(&mut t, punctuality);
+        }
     }
     let geometry = &book.drive.config.geometry;
     let page = f64::from(geometry.page_bytes);
@@ -205,7 +213,7 @@ pub(super) fn text(book: &Book) -> String {
     }
     t.one("outstanding", "gauge", "Commands that the drive works on.", f64::from(last.outstanding));
     t.one("waiting", "gauge", "Requests that wait for a place in the drive.", last.waiting as f64);
-    let streams = per_stream(&book.drive.config, &last.stats);
+    let streams = per_stream(&book.drive.config, &last.stats, last.written);
     for (name, help, media) in [
         ("stream_host_bytes_total", "Host bytes programmed for a stream.", false),
         ("stream_media_bytes_total", "Bytes programmed for a stream, copies included.", true),
@@ -219,6 +227,40 @@ pub(super) fn text(book: &Book) -> String {
     }
     shadows(&mut t, book);
     t.0
+}
+
+fn clients(t: &mut Text, punctuality: &Punctuality) {
+    let kept_up = f64::from(u8::from(punctuality.overload.is_empty()));
+    t.one("kept_up", "gauge", "1 if the host was never too slow for the drive so far.", kept_up);
+    let ns: u64 = punctuality.overload.iter().map(|o| o.to.saturating_sub(o.from)).sum();
+    t.one(
+        "overload_seconds_total",
+        "counter",
+        "Time in which the host was too slow for the drive: figures of that time are not the drive's.",
+        ns as f64 / 1e9,
+    );
+    t.one(
+        "dilation",
+        "gauge",
+        "How much slower the drive's clock is than the wall clock.",
+        punctuality.dilation,
+    );
+    let mut each = |name: &str, kind: &str, help: &str, f: &dyn Fn(&Tally) -> f64| {
+        t.family(name, kind, help);
+        for row in punctuality.clients.iter().filter(|row| row.tally.answers > 0) {
+            let connection = row.connection.map_or_else(String::new, |n| n.to_string());
+            let labels = [("transport", row.transport), ("what", &row.what), ("connection", &connection)];
+            t.sample(name, &labels, f(&row.tally));
+        }
+    };
+    each("client_answers_total", "counter", "Answers to a client.", &|tally| tally.answers as f64);
+    each("client_bytes_total", "counter", "Bytes that they read and wrote.", &|tally| tally.bytes as f64);
+    each("client_modelled_mean_seconds", "gauge", "Mean latency by the model.", &|tally| {
+        tally.modelled.mean_ns() / 1e9
+    });
+    each("client_achieved_mean_seconds", "gauge", "Mean latency from arrival to departure.", &|tally| {
+        tally.achieved.mean_ns() / 1e9
+    });
 }
 
 fn shadows(t: &mut Text, book: &Book) {

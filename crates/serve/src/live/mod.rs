@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::driver::Timing;
 use crate::lock::lock;
-use crate::{Device, Error};
+use crate::{Device, Error, Punctuality};
 use shadow::Shadow;
 use view::Book;
 
@@ -125,7 +125,11 @@ fn watch(shared: &Shared, book: &mut Book) {
     let mut next = Instant::now();
     loop {
         let wanted = || !*lock(&shared.closing);
-        let Some(snapshot) = shared.device.snapshot(wanted) else { return };
+        let Some(mut snapshot) = shared.device.snapshot(wanted) else { return };
+        if let Some(window) = &mut snapshot.window {
+            window.lateness = shared.device.lateness_window();
+        }
+        book.punctuality = Some(shared.device.punctuality());
         book.note(snapshot);
         let asked = Duration::from_millis(shared.asked_ms.load(Ordering::Relaxed));
         let wanted = shared.began.elapsed().saturating_sub(asked) < INTEREST;
@@ -164,6 +168,10 @@ impl Watcher {
             return Some(text.clone());
         }
         let mut value = serde_json::to_value(self.0.device.summary()?).ok()?;
+        add_punctuality(
+            &mut value,
+            self.0.device.whose().is_timed().then(|| self.0.device.punctuality()).as_ref(),
+        );
         value["shadows"] = self.0.shadows.iter().map(Shadow::json).collect();
         let text = Arc::new(format!("{value:#}\n"));
         *kept = Some((Instant::now(), text.clone()));
@@ -171,10 +179,18 @@ impl Watcher {
     }
 }
 
-/// The keys of a summary, and those of its shadows.
+fn add_punctuality(summary: &mut Value, punctuality: Option<&Punctuality>) {
+    let keys = punctuality.map_or_else(Punctuality::off, Punctuality::json);
+    if let (Value::Object(summary), Value::Object(keys)) = (summary, keys) {
+        summary.extend(keys);
+    }
+}
+
+/// The keys of a summary, those of how the host kept up (none with timing off), and those of its shadows.
 #[must_use]
-pub fn with_shadows(summary: &Summary, shadows: &[Shadow]) -> Value {
+pub fn with_shadows(summary: &Summary, punctuality: Option<&Punctuality>, shadows: &[Shadow]) -> Value {
     let mut value = serde_json::to_value(summary).unwrap_or_default();
+    add_punctuality(&mut value, punctuality);
     if !shadows.is_empty() {
         value["shadows"] = shadows.iter().map(Shadow::json).collect();
     }

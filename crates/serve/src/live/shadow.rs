@@ -90,7 +90,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Its scheme, as a sum.
+    /// Its scheme, as whoever asked for it calls it.
     #[must_use]
     pub fn scheme(&self) -> &str {
         &self.scheme
@@ -148,6 +148,8 @@ impl Shadow {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = serde_json::to_value(&*self.summary()).unwrap_or_default();
+        value["resolved_scheme"] = value["scheme"].take();
+        value["scheme"] = json!(self.scheme);
         value["shadow"] = json!({
             "missed": self.missed(),
             "queued": self.queued(),
@@ -184,9 +186,14 @@ impl Drop for Watchdog {
     }
 }
 
-/// Starts a shadow of a drive that has `logical_bytes`.
-pub(crate) fn start(drive: &Drive, seed: u64, logical_bytes: u64) -> Result<(Feed, Running), Error> {
-    let scheme = drive.scheme();
+/// Starts a shadow called `name` of a drive that has `logical_bytes`.
+pub(crate) fn start(
+    name: &str,
+    drive: &Drive,
+    seed: u64,
+    logical_bytes: u64,
+) -> Result<(Feed, Running), Error> {
+    let scheme = name.to_owned();
     if drive.layout.logical_bytes != logical_bytes {
         return Err(Error::input(format!(
             "--shadow {scheme}: {} bytes of logical size; expected those of the served drive, {logical_bytes}",
@@ -202,7 +209,7 @@ pub(crate) fn start(drive: &Drive, seed: u64, logical_bytes: u64) -> Result<(Fee
     let counts = Arc::new(Counts::default());
     let mut worker = Worker {
         objects: ssd.knows_objects(),
-        scheme: scheme.clone(),
+        scheme: drive.scheme(),
         seed,
         ssd,
         meter,

@@ -35,11 +35,6 @@ impl Window {
         let _ = self.latency[op as usize].record(ns);
     }
 
-    #[inline]
-    pub fn late(&mut self, ns: u64) {
-        let _ = self.lateness.record(ns);
-    }
-
     pub(super) fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
             mine.add(theirs).expect("both resize themselves");

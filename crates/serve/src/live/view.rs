@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::history::{History, Point, SHARES};
 use super::shadow::Shadow;
 use super::snapshot::{Snapshot, Window};
+use crate::clients::Punctuality;
 use crate::driver::Timing;
 
 /// Seconds that count as now.
@@ -31,6 +32,8 @@ pub(super) struct Book {
     pub timing: Timing,
     seed: u64,
     pub last: Option<Snapshot>,
+    /// How well the drive kept up with its clients.
+    pub punctuality: Option<Punctuality>,
     /// Since the start.
     pub total: Window,
     /// The last windows, for figures of now.
@@ -60,6 +63,7 @@ impl Book {
             timing,
             seed,
             last: None,
+            punctuality: None,
             total: Window::default(),
             recent: VecDeque::new(),
             history: History::default(),
@@ -124,6 +128,7 @@ impl Book {
         let Value::Object(more) = self.state(last, blocks) else { return out };
         if let Value::Object(map) = &mut out {
             map.extend(more);
+            map.extend(self.punctual());
         }
         out
     }
@@ -132,7 +137,7 @@ impl Book {
         let (config, layout) = (&self.drive.config, &self.drive.layout);
         let mut now = Window::default();
         self.recent.iter().for_each(|window| now.add(window));
-        let per_stream = per_stream(config, &last.stats);
+        let per_stream = per_stream(config, &last.stats, last.written);
         let parts = waf_parts(config, &last.stats, &last.counters, last.written);
         let programmed: u64 = last.counters.programs.iter().flatten().sum();
         let page = u64::from(config.geometry.page_bytes);
@@ -142,13 +147,6 @@ impl Book {
         };
         let programs = |cause: Cause| last.counters.programs[cause as usize].iter().sum::<u64>();
         let types = PAGE_TYPES.iter().enumerate().map(|(n, name)| ((*name).to_owned(), by_type(n)));
-        let lateness = (self.timing == Timing::Real).then(|| {
-            json!({
-                "answers": self.total.lateness.len(),
-                "all": latencies(&self.total.lateness, u64::MAX),
-                "now": latencies(&now.lateness, u64::MAX),
-            })
-        });
         json!({
             "wall_ns": last.wall_ns,
             "now_ns": last.now_ns,
@@ -167,6 +165,7 @@ impl Book {
                     "merge": programs(Cause::Merge),
                     "map": programs(Cause::Map),
                     "meta": programs(Cause::Meta),
+                    "parity": programs(Cause::Parity),
                     "total": programmed,
                 },
                 "erases": last.counters.erases,
@@ -197,10 +196,25 @@ impl Book {
             })),
             "streams": per_stream,
             "instances_live": last.instances,
-            "lateness_ns": lateness,
             "shadows": self.shadows.iter().map(shadow).collect::<Value>(),
             "series": self.history.json(),
         })
+    }
+
+    /// The keys of [`Punctuality::json`], with the lateness of now and the sentence on overload.
+    fn punctual(&self) -> Map<String, Value> {
+        let known = self.punctuality.as_ref().filter(|_| self.timing == Timing::Real);
+        let mut out = known.map_or_else(Punctuality::off, Punctuality::json);
+        if let Some(punctuality) = known {
+            let mut now = Window::default();
+            self.recent.iter().for_each(|window| now.add(window));
+            let late = &mut out["lateness_ns"];
+            late["answers"] = json!(self.total.lateness.len());
+            late["all"] = latencies(&self.total.lateness, u64::MAX);
+            late["now"] = latencies(&now.lateness, u64::MAX);
+            out["complaint"] = json!(punctuality.complaint());
+        }
+        if let Value::Object(map) = out { map } else { Map::new() }
     }
 
     fn host(&self, last: &Snapshot, now: &Window) -> Value {

@@ -143,13 +143,13 @@ fn serve(
     shared: &Shared,
     settled: &dyn Fn(),
 ) -> io::Result<()> {
-    let device = shared.device.another();
-    let outbox = Outbox::new(stream, device.account());
+    let device = shared.device.client("nbd", "nandle");
+    let outbox = Outbox::new(stream, device.account(), device.whose().clone());
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;
         if let Some(greeting) = greeting {
-            Pending::new(&outbox, 0).answer([greeting]);
+            Pending::new(&outbox, 0).answer([greeting], None);
         }
         let result = listen(stream, &mut session, &device, &outbox, settled);
         outbox.end();
@@ -171,6 +171,9 @@ fn listen(
         if negotiating && session.is_transmitting() {
             negotiating = false;
             hearing.settled();
+            if device.whose().is_timed() {
+                hearing.note_arrivals(device.clock());
+            }
             settled();
         }
         let wanted = session.want();
@@ -184,12 +187,13 @@ fn listen(
             corked = 0;
         }
         // Data take room while they come, not only when they are there.
-        let mut room = session.is_payload().then(|| Pending::new(outbox, wanted as u64));
-        let mut bytes = Vec::new();
+        let mut room = session.is_payload().then(|| Pending::wait(outbox, wanted as u64, &mut hearing));
+        let mut bytes = device.buffer(wanted);
         hearing.next(wanted, session.is_amid(), &mut bytes)?;
+        let came = hearing.arrival();
         for action in session.take(bytes) {
             match action {
-                Action::Send(head) => Pending::new(outbox, 0).answer([head]),
+                Action::Send(head) => Pending::new(outbox, 0).answer([head], None),
                 Action::Close => return Ok(()),
                 Action::Status { ticket, offset, bytes, most } => {
                     let shape = device.shape();
@@ -198,16 +202,17 @@ fn listen(
                     device.survey(move |ssd| {
                         let over = pending.as_ref().is_none_or(Pending::is_futile) || survey.go_on(ssd);
                         if over && let Some(pending) = pending.take() {
-                            pending.answer([ticket.extents(survey.extents())]);
+                            pending.answer([ticket.extents(survey.extents())], None);
                         }
                         over
                     });
                 }
                 Action::Submit(ticket, io) => {
-                    let pending = room.take().unwrap_or_else(|| Pending::new(outbox, io.weight()));
-                    device.submit_corked(io, move |outcome| {
+                    let pending = room.take();
+                    let pending = pending.unwrap_or_else(|| Pending::wait(outbox, io.weight(), &mut hearing));
+                    device.submit_corked(io, came, move |outcome, due| {
                         let (head, data) = ticket.answer(outcome);
-                        pending.answer([head, data]);
+                        pending.answer([head, data], due);
                     });
                     outbox::flush_others(outbox);
                 }

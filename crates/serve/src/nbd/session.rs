@@ -11,6 +11,8 @@ use crate::{Fault, Io, Outcome, Shape};
 
 /// The largest read or write.
 pub const MOST_BYTES: u32 = 32 << 20;
+/// The smallest request that clients are told of.
+const LEAST_BYTES: u32 = 512;
 /// The largest option that is read; larger ones are skipped.
 const MOST_OPTION: u32 = 8 << 10;
 /// Bytes skipped at a time.
@@ -402,9 +404,11 @@ impl Session {
         let mut export = self.shape.bytes.to_be_bytes().to_vec();
         export.extend(self.flags().to_be_bytes());
         let mut out = vec![piece(info::EXPORT, &export)];
-        // The sizes are told unasked: smaller requests are carried out, but cost a read-modify-write.
+        // The sizes are told unasked. Requests smaller than a sector are carried out, and cost a read-modify-write, as
+        // with drives that emulate sectors of 512 bytes: clients that ask for these would else refuse themselves.
         let preferred = self.shape.page_bytes.next_power_of_two().max(self.shape.sector_bytes);
-        let sizes = [self.shape.sector_bytes, preferred, MOST_BYTES].map(u32::to_be_bytes).concat();
+        let sizes =
+            [self.shape.sector_bytes.min(LEAST_BYTES), preferred, MOST_BYTES].map(u32::to_be_bytes).concat();
         out.push(piece(info::BLOCK_SIZE, &sizes));
         if wanted.contains(&info::NAME) {
             out.push(piece(info::NAME, EXPORT));

@@ -15,6 +15,7 @@ use super::session::{Action, Session, Ticket};
 use super::subsystem::{Culprit, Event, Subsystem};
 use super::wire::{Done, Encoder, Out, PORT, Status};
 use crate::budget::Account;
+use crate::clients::{Arrival, Due};
 use crate::deadline::Hearing;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::lock::lock;
@@ -96,7 +97,7 @@ impl Server {
             move |stream: &Arc<Stream>, slot, clients: &Clients<Note>| {
                 let portal =
                     stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
-                let device = shared.device.another();
+                let device = shared.device.client("nvme-tcp", "namespace 1");
                 let account = device.account();
                 let mut session = Session::of(portal, account.clone());
                 let connection = Connection { device, account, stream, slot, clients, shared: &shared };
@@ -170,9 +171,9 @@ struct ToHost {
 }
 
 impl ToHost {
-    fn answer(&self, pending: Pending, out: Out) {
+    fn answer(&self, pending: Pending, out: Out, due: Option<Due>) {
         let mut encoder = lock(&self.encoder);
-        pending.answer(encoder.encode(out));
+        pending.answer(encoder.encode(out), due);
     }
 
     /// What no request that is under way waits for.
@@ -197,7 +198,7 @@ impl Connection<'_> {
     fn converse(&self, session: &mut Session) -> io::Result<()> {
         let to_host = Arc::new(ToHost {
             encoder: Mutex::default(),
-            outbox: Outbox::new(self.stream, self.account.clone()),
+            outbox: Outbox::new(self.stream, self.account.clone(), self.device.whose().clone()),
         });
         std::thread::scope(|scope| {
             let writer = std::thread::Builder::new().name("nvme writer".into());
@@ -231,6 +232,7 @@ impl Connection<'_> {
             let before = session.queue();
             let (mut actions, silence) = {
                 let mut subsystem = lock(&shared.subsystem);
+                session.heard(hearing.arrival());
                 let actions = session.take(&bytes, &mut subsystem);
                 (actions, keep_alive(session, &subsystem))
             };
@@ -240,6 +242,9 @@ impl Connection<'_> {
             hearing.may_be_silent(silence);
             if let (None, Some((controller, queue))) = (before, session.queue()) {
                 hearing.settled();
+                if self.device.whose().is_timed() {
+                    hearing.note_arrivals(self.device.clock());
+                }
                 self.clients.settled(self.slot);
                 let to_host = (queue == 0).then(|| to_host.clone());
                 self.clients.note(self.slot, |note| {
@@ -250,6 +255,7 @@ impl Connection<'_> {
             if let Some(bytes) = session.lacks() {
                 outbox::flush();
                 actions.extend(session.goes_on(self.account.enter(bytes)));
+                hearing.held_back();
             }
             if session.owed().map(|owed| owed.1) != owed.map(|owed| owed.1) {
                 owed = session.owed();
@@ -260,7 +266,7 @@ impl Connection<'_> {
                     Action::Close => return Ok(()),
                     Action::Send(out) => {
                         let room = if let Out::Done(done) = &out { done.data.len() } else { 0 };
-                        to_host.answer(Pending::new(&to_host.outbox, room as u64), out);
+                        to_host.answer(Pending::new(&to_host.outbox, room as u64), out, None);
                     }
                     Action::Look(cid, look) => {
                         let pending = Pending::new(&to_host.outbox, look.bytes());
@@ -275,16 +281,16 @@ impl Connection<'_> {
                                     lock(&all.subsystem).failed(&culprit.unwrap_or_default(), status);
                                 }
                             }
-                            to_host.answer(pending, Out::Done(done));
+                            to_host.answer(pending, Out::Done(done), None);
                         });
                     }
                     Action::Submit(ticket, ios) => {
                         let weight = ios.iter().map(Io::weight).sum();
                         let pending = match session.take_room() {
                             Some(room) => Pending::of(&to_host.outbox, room),
-                            None => Pending::new(&to_host.outbox, weight),
+                            None => Pending::wait(&to_host.outbox, weight, &mut hearing),
                         };
-                        submit(ticket, ios, pending, self, to_host);
+                        submit(ticket, ios, session.came(), pending, self, to_host);
                         outbox::flush_others(&to_host.outbox);
                     }
                     Action::NextUnits(ticket, handles) => {
@@ -323,9 +329,9 @@ fn answering(
     pending: Pending,
     shared: &Arc<Shared>,
     to_host: &Arc<ToHost>,
-) -> impl FnOnce(Outcome) + Send + 'static {
+) -> impl FnOnce(Outcome, Option<Due>) + Send + 'static {
     let (to_host, all) = (to_host.clone(), shared.clone());
-    move |outcome: Outcome| {
+    move |outcome: Outcome, due| {
         if outcome == Err(Fault::Image) {
             all.broken.store(true, Ordering::Relaxed);
         }
@@ -334,30 +340,38 @@ fn answering(
         if done.status != Status::OK {
             lock(&all.subsystem).failed(&culprit, done.status);
         }
-        to_host.answer(pending, Out::Done(done));
+        to_host.answer(pending, Out::Done(done), due);
     }
 }
 
-fn submit(ticket: Ticket, ios: Vec<Io>, pending: Pending, from: &Connection<'_>, to_host: &Arc<ToHost>) {
+fn submit(
+    ticket: Ticket,
+    ios: Vec<Io>,
+    came: Option<Arrival>,
+    pending: Pending,
+    from: &Connection<'_>,
+    to_host: &Arc<ToHost>,
+) {
     let answer = answering(ticket, pending, from.shared, to_host);
     // The last of several requests to end answers for all, with the first failure.
     let left = ios.len();
     if left == 0 {
-        return answer(Ok(vec![]));
+        return answer(Ok(vec![]), None);
     }
-    let all = Arc::new(Mutex::new((left, Ok(vec![]), Some(answer))));
+    let all = Arc::new(Mutex::new((left, Ok(vec![]), Some(answer), None::<Due>)));
     for io in ios {
         let all = all.clone();
-        from.device.submit_corked(io, move |outcome| {
+        from.device.submit_corked(io, came, move |outcome, due| {
             let mut all = lock(&all);
             all.0 -= 1;
+            all.3 = due.map(|due| all.3.map_or(due, |others| others.and(due))).or(all.3);
             if all.1.is_ok() {
                 all.1 = outcome;
             }
             if all.0 == 0
                 && let Some(answer) = all.2.take()
             {
-                answer(std::mem::replace(&mut all.1, Ok(vec![])));
+                answer(std::mem::replace(&mut all.1, Ok(vec![])), all.3);
             }
         });
     }

@@ -18,6 +18,7 @@ use super::wire::{
     flag, op, parts, pdu, u16_at, u32_at,
 };
 use crate::budget::{Account, Room};
+use crate::clients::Arrival;
 use crate::{Fault, Io, Outcome};
 
 /// The most bytes that a session wants at a time: a PDU with data, digests and padding.
@@ -78,6 +79,8 @@ impl Ticket {
 #[derive(Debug)]
 struct Transfer {
     sqe: Sqe,
+    /// When the command came.
+    came: Option<Arrival>,
     data: Vec<u8>,
     sound: bool,
     room: Room,
@@ -101,11 +104,13 @@ pub struct Session {
     queue: Option<(u16, u16)>,
     transfers: BTreeMap<u16, Transfer>,
     granted: u64,
-    waiting: VecDeque<Sqe>,
+    waiting: VecDeque<(Sqe, Option<Arrival>)>,
     next_tag: u16,
     account: Arc<Account>,
     /// What the data of the command that came last take.
     arrived: Option<Room>,
+    /// When the PDU that is taken came, or the command whose data it completes; if that is noted.
+    came: Option<Arrival>,
     /// Transfers that are over.
     transferred: u64,
 }
@@ -124,6 +129,7 @@ impl Session {
         Self {
             account,
             arrived: None,
+            came: None,
             transferred: 0,
             phase: Phase::Head,
             initialised: false,
@@ -154,6 +160,16 @@ impl Session {
     }
 
     /// The room that a command's data took while they came: it is the command's from now on.
+    pub(crate) fn came(&self) -> Option<Arrival> {
+        self.came
+    }
+
+    /// The PDU that will be taken next came then.
+    pub(crate) fn heard(&mut self, came: Option<Arrival>) {
+        self.came = came;
+    }
+
+    /// The room that its data take.
     pub(crate) fn take_room(&mut self) -> Option<Room> {
         self.arrived.take()
     }
@@ -161,14 +177,14 @@ impl Session {
     /// Bytes of room without which no command whose data are to come goes on.
     pub(crate) fn lacks(&self) -> Option<u64> {
         let first = self.waiting.front().filter(|_| self.transfers.is_empty())?;
-        Some(room_of(first.sgl_length()))
+        Some(room_of(first.0.sgl_length()))
     }
 
     /// That room is there.
     pub(crate) fn goes_on(&mut self, room: Room) -> Vec<Action> {
         let mut out = vec![];
-        if let Some(sqe) = self.waiting.pop_front() {
-            self.ask_for(sqe, room, &mut out);
+        if let Some(waiting) = self.waiting.pop_front() {
+            self.ask_for(waiting, room, &mut out);
         }
         out
     }
@@ -322,7 +338,7 @@ impl Session {
                 if self.waiting.len() >= MOST_WAITING {
                     return Err((Fatal::Limit, 0));
                 }
-                self.waiting.push_back(sqe);
+                self.waiting.push_back((sqe, self.came));
                 self.grant(out);
             }
             _ => out.push(refuse(Status::SGL_TYPE)),
@@ -332,18 +348,18 @@ impl Session {
 
     /// Asks for the data of commands that wait for it, as far as there is room.
     fn grant(&mut self, out: &mut Vec<Action>) {
-        while let Some(&sqe) = self.waiting.front() {
-            let bytes = sqe.sgl_length();
+        while let Some(&waiting) = self.waiting.front() {
+            let bytes = waiting.0.sgl_length();
             if self.granted + u64::from(bytes) > MOST_GRANTED {
                 return;
             }
             let Some(room) = self.account.try_enter(room_of(bytes)) else { return };
             self.waiting.pop_front();
-            self.ask_for(sqe, room, out);
+            self.ask_for(waiting, room, out);
         }
     }
 
-    fn ask_for(&mut self, sqe: Sqe, room: Room, out: &mut Vec<Action>) {
+    fn ask_for(&mut self, (sqe, came): (Sqe, Option<Arrival>), room: Room, out: &mut Vec<Action>) {
         let bytes = sqe.sgl_length();
         while self.transfers.contains_key(&self.next_tag) {
             self.next_tag = self.next_tag.wrapping_add(1);
@@ -351,7 +367,7 @@ impl Session {
         let tag = self.next_tag;
         self.next_tag = tag.wrapping_add(1);
         self.granted += u64::from(bytes);
-        self.transfers.insert(tag, Transfer { sqe, data: vec![], sound: true, room });
+        self.transfers.insert(tag, Transfer { sqe, came, data: vec![], sound: true, room });
         out.push(Action::Send(Out::Ready { cid: sqe.cid(), tag, bytes }));
     }
 
@@ -390,6 +406,7 @@ impl Session {
             self.transferred += 1;
             if transfer.sound {
                 self.arrived = Some(transfer.room);
+                self.came = transfer.came;
                 self.execute(&transfer.sqe, transfer.data, subsystem, out);
             } else {
                 out.push(Action::Send(Out::Done(Done::new(cid, Status::TRANSIENT))));

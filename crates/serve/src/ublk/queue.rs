@@ -10,8 +10,9 @@ use nandle_ublk::{Event, Queue};
 use rustix::io::Errno;
 
 use super::blk::{self, Asked};
+use crate::clients::Due;
 use crate::lock::lock;
-use crate::{Device, Fault, Io, Outcome};
+use crate::{Device, Fault, Io, Outcome, outbox};
 
 /// The kernel's side of a queue.
 pub trait Kernel {
@@ -62,9 +63,12 @@ impl Kernel for Queue {
     }
 }
 
+/// A tag, its outcome, and when that should be there.
+type Answer = (u16, Outcome, Option<Due>);
+
 #[derive(Default)]
 struct Waiting {
-    answers: Vec<(u16, Outcome)>,
+    answers: Vec<Answer>,
     /// The queue's thread waits for the kernel, and must be woken.
     asleep: bool,
 }
@@ -76,9 +80,9 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn put(&self, tag: u16, outcome: Outcome) {
+    fn put(&self, tag: u16, outcome: Outcome, due: Option<Due>) {
         let mut waiting = lock(&self.waiting);
-        waiting.answers.push((tag, outcome));
+        waiting.answers.push((tag, outcome, due));
         if std::mem::take(&mut waiting.asleep) {
             drop(waiting);
             (self.wake)();
@@ -86,7 +90,7 @@ impl Mailbox {
     }
 
     /// Takes what there is; if there is nothing, whoever puts something in wakes the caller.
-    fn take_or_sleep(&self, answers: &mut Vec<(u16, Outcome)>) {
+    fn take_or_sleep(&self, answers: &mut Vec<Answer>) {
         let mut waiting = lock(&self.waiting);
         std::mem::swap(&mut waiting.answers, answers);
         waiting.asleep = answers.is_empty();
@@ -101,16 +105,16 @@ struct Pending {
 }
 
 impl Pending {
-    fn answer(mut self, outcome: Outcome) {
+    fn answer(mut self, outcome: Outcome, due: Option<Due>) {
         self.answered = true;
-        self.mailbox.put(self.tag, outcome);
+        self.mailbox.put(self.tag, outcome, due);
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.answered {
-            self.mailbox.put(self.tag, Err(Fault::Gone));
+            self.mailbox.put(self.tag, Err(Fault::Gone), None);
         }
     }
 }
@@ -160,8 +164,9 @@ pub fn serve<K: Kernel>(
             if answers.is_empty() {
                 break;
             }
-            for (tag, outcome) in answers.drain(..) {
+            for (tag, outcome, due) in answers.drain(..) {
                 this.answer(tag, outcome)?;
+                device.whose().answered(due.as_slice(), false);
             }
             this.submit_held()?;
         }
@@ -204,7 +209,8 @@ impl<K: Kernel> Conversation<'_, K> {
         self.open[usize::from(tag)] = Open { bytes, reads: io.op == Op::Read };
         self.under_way += u64::from(bytes);
         let pending = Pending { mailbox: self.mailbox.clone(), tag, answered: false };
-        self.device.submit(io, move |outcome| pending.answer(outcome));
+        self.device.submit_corked(io, None, move |outcome, due| pending.answer(outcome, due));
+        outbox::flush();
         Ok(())
     }
 

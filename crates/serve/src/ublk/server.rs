@@ -145,7 +145,7 @@ impl Server {
     /// # Errors
     /// If the kernel has no ublk, the number is taken, or the caller may not.
     pub fn prepare(id: Option<u32>, device: &Device) -> Result<Self, Error> {
-        let device = &device.another();
+        let device = &device.client("ublk", "disk");
         let shape = device.shape();
         let mut control = control()?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -24,10 +24,11 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use super::blk::{self, Asked};
 use crate::budget::{Account, Room};
+use crate::clients::{Client, Due};
 use crate::deadline::HANDSHAKE;
 use crate::listen::Shortage;
 use crate::lock::lock;
-use crate::{Device, Error, Fault};
+use crate::{Device, Error, Fault, outbox};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Guard = GuestMemoryLoadGuard<GuestMemoryMmap>;
@@ -49,6 +50,9 @@ struct Open {
 
 struct Answer {
     open: Open,
+    /// When it should be there, and for whom.
+    due: Option<Due>,
+    client: Arc<Client>,
     data: Vec<u8>,
     status: u8,
 }
@@ -97,17 +101,19 @@ impl Disk {
             Asked::Refuse(status) => Some((vec![], *status)),
         };
         if let Some((data, status)) = at_once {
-            let _ = answers.send(Answer { open, data, status });
+            let client = self.device.whose().clone();
+            let _ = answers.send(Answer { open, due: None, client, data, status });
             return Ok(());
         }
         let Asked::Do(ios) = asked else { return Ok(()) };
         // Answered by the last of its parts, with the first fault.
         let left = Arc::new(AtomicU32::new(ios.len() as u32));
-        let shared = Arc::new(Mutex::new((Some((open, answers)), None::<Fault>)));
+        let shared = Arc::new(Mutex::new((Some((open, answers)), None::<Fault>, None::<Due>)));
         for io in ios {
-            let (left, shared) = (left.clone(), shared.clone());
-            self.device.submit(io, move |outcome| {
+            let (left, shared, client) = (left.clone(), shared.clone(), self.device.whose().clone());
+            self.device.submit_corked(io, None, move |outcome, due| {
                 let mut shared = lock(&shared);
+                shared.2 = due.map(|due| shared.2.map_or(due, |others| others.and(due))).or(shared.2);
                 let data = match outcome {
                     Ok(data) => data,
                     Err(fault) => {
@@ -118,10 +124,12 @@ impl Disk {
                 if left.fetch_sub(1, Ordering::SeqCst) == 1
                     && let Some((open, answers)) = shared.0.take()
                 {
-                    let _ = answers.send(Answer { open, data, status: blk::status_of(shared.1) });
+                    let (status, due) = (blk::status_of(shared.1), shared.2);
+                    let _ = answers.send(Answer { open, due, client, data, status });
                 }
             });
         }
+        outbox::flush();
         Ok(())
     }
 }
@@ -137,7 +145,7 @@ fn finish(ring: &Ring, head: u16, bytes: u32) -> io::Result<()> {
 
 /// Writes answers to where the guest wants them, in the order in which they come.
 fn answer(answers: &Receiver<Answer>) {
-    for Answer { open, data, status } in answers {
+    for Answer { open, due, client, data, status } in answers {
         let Open { ring, memory, head, room, _taken } = open;
         let place = bytes_of(&room) - 1;
         let mut rest = &data[..data.len().min(place as usize)];
@@ -156,6 +164,7 @@ fn answer(answers: &Receiver<Answer>) {
         }
         // A ring that is gone needs no answer.
         let _ = finish(&ring, head, used);
+        client.answered(due.as_slice(), false);
     }
 }
 
@@ -331,7 +340,7 @@ impl Server {
         answering.map_err(|e| fail(&e))?;
         let disk = Arc::new(Disk {
             account: device.account(),
-            device: device.another(),
+            device: device.client("vhost-user", "disk"),
             name: name.to_owned(),
             memory: Mutex::default(),
             answers: Mutex::new(to_answer),

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 mod config;
 mod small;
 
-pub use config::BufferConfig;
+pub use config::{BufferConfig, Release};
 
 use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};
@@ -170,6 +170,11 @@ impl Buffer {
     #[inline]
     pub(crate) fn short_of(&self, sectors: u64) -> u64 {
         (self.held + self.leaving + sectors).saturating_sub(self.capacity)
+    }
+    /// Whether more than half of the room is taken by what has not left.
+    #[inline]
+    pub(crate) fn is_half_full(&self) -> bool {
+        2 * self.held > self.capacity
     }
     /// Sectors on their way to flash.
     #[inline]

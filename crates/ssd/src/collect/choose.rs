@@ -12,7 +12,7 @@ impl Collect {
     /// with the most dead pages.
     pub(super) fn choose(&mut self, plane: u32, need: Need, work: &mut Work<'_>) -> Option<Block> {
         let full = self.choose_full(plane, need, work);
-        if full.is_some() && need == Need::Room {
+        if full.is_some() && need == Need::Room || need == Need::CheapRoom {
             return full;
         }
         let convert = need == Need::PageType;
@@ -34,9 +34,14 @@ impl Collect {
         let flash = &*work.flash;
         let now = flash.media().now();
         let candidates = flash.blocks().candidates(plane);
-        if need == Need::Room {
+        if need == Need::Room || need == Need::CheapRoom {
             let named = work.schemes.victim(flash, plane, &candidates, now);
             let chosen = named.or_else(|| victim::pick(&self.config, &candidates, now, &mut self.draw));
+            let pages = f64::from(flash.geometry().pages_per_block);
+            let dear = |&block: &Block| f64::from(flash.blocks().valid(block)) > self.config.lazy * pages;
+            if need == Need::CheapRoom && chosen.as_ref().is_none_or(dear) {
+                return None;
+            }
             let Some(block) = chosen else {
                 return dedicated_victim(flash, plane)
                     .filter(|&block| self.survivors_fit(flash, plane, block));

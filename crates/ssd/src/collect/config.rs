@@ -30,7 +30,10 @@ pub struct GcConfig {
     pub soft: f64,
     /// Share of a plane's blocks that host writes never take; at least one block whatever the share.
     pub hard: f64,
-    /// Copies of one plane under way at a time (1 to 1024).
+    /// `scheme.pacing = "lazy"`: most valid pages, as a share, of a block that is collected in the background (0 to
+    /// 1).
+    pub lazy: f64,
+    /// Copies of one plane under way at a time (1 to 1024); of superblocks, for each of their planes.
     pub copies_in_flight: u32,
     /// Page-type policies: collect in the background when fewer pages of the types that small or
     /// partial writes need are left than the soft watermark's blocks have; false = only when such a
@@ -45,6 +48,7 @@ impl Default for GcConfig {
             d: 8,
             soft: 0.0,
             hard: 0.0,
+            lazy: 0.05,
             copies_in_flight: 4,
             types_ahead: true,
         }

@@ -42,6 +42,7 @@ impl Collect {
         }
         let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
         work.flash.forget_copy_read();
+        self.credit(plane, work);
         while work.flash.copies(plane) < self.config.copies_in_flight {
             let Some(page) = work.flash.blocks().next_live(block, self.jobs[slot].cursor) else {
                 if work.flash.gathers() {
@@ -51,12 +52,49 @@ impl Collect {
                 self.jobs[slot].erasing = Self::erase(block, work);
                 return;
             };
+            if !self.may_copy(plane) {
+                return;
+            }
             let Some(group) = self.group_of_copies(plane, work.flash) else {
                 return self.erase_for_room(plane, work);
             };
             self.copy_page(block, page, plane, group, wear, work);
             self.jobs[slot].cursor = page;
         }
+    }
+
+    /// Host writes since it was last looked at pay for copies of the job of `plane`; nothing holds back a job that is
+    /// urgent.
+    #[inline]
+    fn credit(&mut self, plane: u32, work: &Work<'_>) {
+        let job = &mut self.jobs[plane as usize];
+        let Some(seen) = job.paced else { return };
+        let flash = &*work.flash;
+        let called = work.schemes.objects_ref().is_some_and(|objects| objects.demand() > 0);
+        let Some((copies, of)) = flash.space().pace(plane, job.valid).filter(|_| !called) else {
+            job.paid = u64::MAX;
+            return;
+        };
+        let host = flash.programs().1;
+        let planes = u64::from(flash.geometry().planes());
+        if job.paid == u64::MAX {
+            job.paid = 0;
+        }
+        // In 1024ths, so that slow planes are paid for as well.
+        job.paid += (host - seen) * 1024 * copies / (of * planes);
+        job.paced = Some(host);
+    }
+
+    /// Whether the next copy of the job of `plane` is paid for.
+    #[inline]
+    fn may_copy(&mut self, plane: u32) -> bool {
+        let job = &mut self.jobs[plane as usize];
+        if job.paced.is_none() || job.paid == u64::MAX {
+            return true;
+        }
+        let paid = job.paid >= 1024;
+        job.paid -= if paid { 1024 } else { 0 };
+        paid
     }
 
     /// A victim is empty. Its last copies may share a page with those of the next one: sealing the page for
@@ -118,7 +156,7 @@ impl Collect {
             1
         };
         for _ in 0..copies {
-            flash.count_stream(from, 0);
+            flash.count_stream(from, false);
         }
         prefetch_next(flash, block, page);
     }
@@ -141,7 +179,7 @@ impl Collect {
             victim = self.choose(plane, Need::Room, work);
         }
         let space = work.flash.space_mut();
-        let stuck = need.is_some() && victim.is_none();
+        let stuck = need.is_some_and(|need| need != Need::CheapRoom) && victim.is_none();
         if stuck && !space.is_stuck(plane) && space.is_off_home() {
             // What waits for this plane may go elsewhere.
             space.note_progress();
@@ -186,6 +224,9 @@ impl Collect {
         let job = &mut self.jobs[plane as usize];
         (job.victim, job.cursor, job.erasing) = (Some(block), 0, false);
         (job.wear, job.group) = (purpose == Purpose::Wear, Some(group));
+        let paced = purpose == Purpose::Room && flash.space().is_paced();
+        (job.paced, job.paid) = (paced.then(|| flash.programs().1), 0);
+        job.valid = flash.blocks().valid(block);
         flash.space_mut().set_stuck(plane, false);
     }
 

@@ -38,10 +38,12 @@ pub struct Collect {
 }
 
 impl Collect {
-    pub(crate) fn new(config: &GcConfig, wear_gap: u32, planes: u32, seed: u64) -> Self {
+    /// `width` = blocks of the flash in one that is collected.
+    pub(crate) fn new(config: &GcConfig, width: u32, wear_gap: u32, planes: u32, seed: u64) -> Self {
+        let copies_in_flight = config.copies_in_flight * width;
         Self {
             jobs: vec![Job::default(); planes as usize],
-            config: config.clone(),
+            config: GcConfig { copies_in_flight, ..config.clone() },
             wear_gap,
             draw: Stream::new(seed, "gc victim"),
             failures: Failures::default(),

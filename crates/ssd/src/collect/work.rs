@@ -39,6 +39,12 @@ pub(super) struct Job {
     pub leaving: SmallVec<[Block; 2]>,
     /// Moves cold data instead of collecting garbage.
     pub wear: bool,
+    /// The pace of host writes sets that of the copies: host pages when it was last looked at, and copies that they
+    /// paid for, in 1024ths; `u64::MAX`: nothing holds it back.
+    pub paced: Option<u64>,
+    pub paid: u64,
+    /// Valid pages that the victim had at first.
+    pub valid: u32,
     /// Where the copies go if there is room.
     pub group: Option<GroupId>,
     /// Next closed block that static wear levelling looks at.

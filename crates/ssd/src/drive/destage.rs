@@ -8,10 +8,13 @@ use super::Ssd;
 use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
-use crate::buffer::Entry;
+use crate::buffer::{Buffer, Entry, Victims};
 use crate::config::QueueOrder;
 use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
+
+/// Entries of the buffer that are looked at where the policy's choice has to wait.
+const WINDOW: usize = 32;
 
 impl Ssd {
     /// Host bookkeeping of one write sub-request, before it takes effect.
@@ -61,6 +64,9 @@ impl Ssd {
                 let gathered = self.flash.media().open_pages().iter().map(|page| u64::from(page.release));
                 if buffer.leaving() - gathered.sum::<u64>() >= wanted {
                     return Some(Blocked::Buffer);
+                }
+                if self.flash.media().is_held() {
+                    return Some(Blocked::Controller);
                 }
                 if !self.evict() {
                     let leaving = self.buffer.as_ref().is_some_and(|b| b.leaving() > 0);
@@ -116,8 +122,6 @@ impl Ssd {
     /// The oldest entry of the buffer, of those looked at, that finds room.
     #[cold]
     fn other_victim(&self) -> Option<u32> {
-        /// Entries that are looked at.
-        const WINDOW: usize = 32;
         let buffer = self.buffer.as_ref()?;
         if self.config.queue.order != QueueOrder::Plane || !self.flash.space().stripes_by_number() {
             return None;
@@ -127,10 +131,43 @@ impl Ssd {
             .find(|&slot| self.demand_of(&[slot]).is_met(&self.flash))
     }
 
+    /// While dies idle and more than half of the buffer is taken, what would leave next leaves: the policy's
+    /// choice, or the oldest entry for an idle die where that is busy.
+    #[inline(never)]
+    pub(super) fn clean_ahead(&mut self) {
+        while self.buffer.as_ref().is_some_and(Buffer::is_half_full)
+            && !self.flash.media().is_held()
+            && self.flash.media().has_idle_die()
+        {
+            let Some(buffer) = &mut self.buffer else { return };
+            let slots = self.schemes.destage(&self.flash, buffer);
+            let idle = |slot: u32| {
+                let plane = self.flash.space().home_plane(buffer.entry(slot).lpn);
+                plane.is_none_or(|plane| self.flash.media().has_idle_die_at(plane))
+            };
+            let slots = if slots.first().is_none_or(|&slot| idle(slot)) {
+                slots
+            } else {
+                let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
+                let Some(other) = oldest.into_iter().find(|&slot| idle(slot)) else { return };
+                Victims::from_slice(&[other])
+            };
+            if !self.send_to_flash(slots) {
+                return;
+            }
+        }
+    }
+
     /// Sends the policy's next victims to flash, together; false if there is no room for them.
     pub(super) fn evict(&mut self) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
-        let mut slots = self.schemes.destage(&self.flash, buffer);
+        let slots = self.schemes.destage(&self.flash, buffer);
+        self.send_to_flash(slots)
+    }
+
+    /// Sends entries of the buffer to flash, together with what belongs to them; false if there is no room.
+    fn send_to_flash(&mut self, mut slots: Victims) -> bool {
+        let Some(buffer) = &mut self.buffer else { return false };
         if self.schemes.reach().joins_borders {
             buffer.join_border(&mut slots);
         }

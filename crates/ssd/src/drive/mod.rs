@@ -2,7 +2,7 @@
 //!
 //! Writes, trims and flushes take effect in the order of their submission, one behind the other;
 //! reads overtake them while they wait for room. A request completes `dram_ns` after its last flash
-//! operation, or after its submission if it needs none.
+//! operation, or after it took effect if it needs none; host link and controller add their time before and after.
 
 use std::collections::VecDeque;
 
@@ -13,6 +13,7 @@ mod check;
 mod demand;
 mod destage;
 mod explain;
+mod front;
 mod inspect;
 mod operation;
 mod power;
@@ -26,12 +27,14 @@ mod writes;
 pub use inspect::{Finding, Inspection};
 pub use operation::Operation;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Release};
 use crate::collect::{Collect, Work};
 use crate::config::{DeviceConfig, Layout};
+use crate::controller::Controller;
 use crate::durability::{Durability, RecoveryReport, SystemPages};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Reads, Stats};
+use crate::link::Link;
 use crate::map::{Map, run_mask};
 use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
@@ -49,6 +52,10 @@ pub struct Ssd {
     durability: Durability,
     buffer: Option<Buffer>,
     requests: Requests,
+    /// The host link, if it takes time.
+    link: Option<Box<Link>>,
+    /// Commands on their way, reads aside, in the order of their submission, in which they take effect.
+    in_order: VecDeque<u32>,
     /// Writes, trims and flushes that are not placed yet, oldest first.
     queue: VecDeque<u32>,
     /// Complete requests whose `dram_ns` are running.
@@ -66,6 +73,8 @@ pub struct Ssd {
     idle_at: Option<Time>,
     /// Operations that have ended, if someone wants to know.
     operations: Option<Vec<Operation>>,
+    /// Dies say when they have taken a page, and its room in the buffer is free.
+    tells_handover: bool,
     /// The power is gone and the capacitors carry on: what is in RAM must reach the flash now.
     on_capacitors: bool,
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
@@ -93,7 +102,13 @@ impl Ssd {
         nand: impl FnOnce(&nandle_nand::NandConfig) -> Nand,
     ) -> Result<Self, ConfigError> {
         let (plan, layout) = config.plan()?;
-        let media = Media::new(nand(&config.nand()), &config.faults, seed);
+        let mut media = Media::new(nand(&config.nand()), &config.faults, seed);
+        if let Some(controller) = Controller::new(&config.controller) {
+            media.set_controller(controller);
+        }
+        if config.buffer.release == Release::Handover {
+            media.tell_handover();
+        }
         let unit = media.array().unit();
         let g = &config.unit_geometry();
         let size = config.table_size(layout.logical_pages);
@@ -115,13 +130,21 @@ impl Ssd {
         let most = SystemPages::most(&config.recovery, page, logical, map_pages, plan.scatters);
         Ok(Self {
             schemes: Self::schemes_of(config, &plan, logical),
-            collect: Collect::new(&config.gc, config.wear.static_gap, g.planes(), seed),
+            collect: Collect::new(
+                &config.gc,
+                config.blocks_in_one(),
+                config.wear.static_gap,
+                g.planes(),
+                seed,
+            ),
             durability: Durability::new(&config.recovery, most),
             config: config.clone(),
             layout,
             flash,
             buffer,
             requests: Requests::default(),
+            link: Link::new(&config.link).map(Box::new),
+            in_order: VecDeque::new(),
             queue: VecDeque::new(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -132,6 +155,7 @@ impl Ssd {
             waiting: None,
             idle_at: None,
             operations: None,
+            tells_handover: config.buffer.release == Release::Handover,
             on_capacitors: false,
             short: 0,
             digest: 0,
@@ -218,6 +242,9 @@ impl Ssd {
     pub fn reset_counters(&mut self) {
         self.flash.reset_counters();
         self.schemes.reset_counters();
+        if let Some(link) = &mut self.link {
+            link.reset_counters();
+        }
     }
     /// Flash, map and blocks, to look at.
     pub fn flash(&self) -> &Flash {
@@ -306,17 +333,23 @@ impl Ssd {
         (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
         (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
         (request.status, request.noticed, request.short) = (status, false, 0);
+        request.handled = false;
         request.remaining = 1; // released when everything of it is placed
-        if status != Status::Ok {
-            self.flash.stats_mut().rejected += 1;
-            self.release(slot);
-            return;
-        }
-        self.count(command);
-        if command.op == Op::Read {
-            self.read(slot);
+        if status == Status::Ok {
+            self.count(command);
+            if command.op != Op::Read && (self.unit() > 0 || command.op == Op::FlashAlloc) {
+                self.requests[slot].data.extend_from_slice(command.data);
+            }
         } else {
-            self.enqueue(slot, command);
+            self.flash.stats_mut().rejected += 1;
+        }
+        if self.takes_at_once() {
+            self.take(slot);
+            if status != Status::Ok {
+                return;
+            }
+        } else {
+            self.send(at, slot);
         }
         self.look_after();
         self.flash.media_mut().settle();
@@ -392,6 +425,9 @@ impl Ssd {
             self.run_collection();
         }
         self.durability.keep_checkpoint(&mut self.flash, &mut self.schemes);
+        if self.config.buffer.clean_ahead {
+            self.clean_ahead();
+        }
         if self.flash.gathers() {
             self.look_after_open_pages();
         }
@@ -430,7 +466,7 @@ impl Ssd {
         request.remaining -= 1;
         if request.remaining == 0 {
             let at = self.flash.media().now() + self.config.timing.dram_ns;
-            self.delayed.push_back((at, slot));
+            self.answer(at, slot);
         }
     }
 

@@ -88,6 +88,7 @@ impl Ssd {
         let hold_up_ns = if protected { self.flush_on_capacitors() } else { 0 };
         let (at, digest) = (self.now(), self.digest);
         let accounts = self.flash.accounts();
+        let (on_link, controller) = (self.link_busy_ns(), self.flash.media().controller().cloned());
         let Self { config, flash, schemes, .. } = self;
         let silicon = flash.into_media().cut_power(protected);
         let mut ssd = Self::assemble(&config, seed, |nand| Media::power_on(nand, silicon))?;
@@ -97,6 +98,12 @@ impl Ssd {
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.carry_over(accounts, at + report.time_ns);
+        if let (Some(link), Some(before)) = (&mut ssd.link, on_link) {
+            link.carry_over(before);
+        }
+        if let (Some(now), Some(before)) = (ssd.flash.media_mut().controller_mut(), controller) {
+            now.carry_over(&before);
+        }
         ssd.digest = digest;
         ssd.start(report);
         Ok(ssd)

@@ -1,6 +1,6 @@
 //! The queue of writes, trims, flushes and calls, carried out one behind the other.
 
-use nandle_io::{Command, Op, Range, Status};
+use nandle_io::{Op, Range, Status};
 use nandle_nand::Time;
 use smallvec::SmallVec;
 
@@ -18,15 +18,14 @@ type Planes = SmallVec<[u32; 8]>;
 pub(super) enum Blocked {
     Flash,
     Buffer,
+    /// All cores wait for reads.
+    Controller,
 }
 
 impl Ssd {
     /// A request that takes effect in turn queues up.
-    pub(super) fn enqueue(&mut self, slot: u32, command: &Command<'_>) {
-        if self.unit() > 0 || command.op == Op::FlashAlloc {
-            self.requests[slot].data.extend_from_slice(command.data);
-        }
-        let first = if command.op == Op::FlashAlloc {
+    pub(super) fn enqueue(&mut self, slot: u32) {
+        let first = if self.requests[slot].op == Op::FlashAlloc {
             let place = self.place_of_call();
             self.queue.insert(place, slot);
             place == 0
@@ -54,6 +53,10 @@ impl Ssd {
     pub(super) fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
+            if self.flash.media().is_held() {
+                blocked = Some(Blocked::Controller);
+                break;
+            }
             self.notice(slot);
             let Request { op, fua, .. } = self.requests[slot];
             blocked = match (op, self.buffer.is_some()) {
@@ -285,6 +288,9 @@ impl Ssd {
             return None;
         }
         while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {
+            if self.flash.media().is_held() {
+                return Some(Blocked::Controller);
+            }
             if !self.evict() {
                 return Some(Blocked::Flash);
             }

@@ -23,6 +23,8 @@ pub(super) struct Request {
     pub number: u64,
     /// The stream policy has seen it.
     pub noticed: bool,
+    /// Only commands submitted before it keep it from taking effect.
+    pub handled: bool,
 }
 
 impl Request {
@@ -41,6 +43,7 @@ impl Request {
         unreadable: Vec::new(),
         number: 0,
         noticed: false,
+        handled: false,
     };
 }
 

@@ -5,13 +5,17 @@ use nandle_nand::{Cause, Done, Kind, Time};
 
 use super::Ssd;
 use crate::collect::Work;
+use crate::media::Stepped;
+
+/// Bytes of a write's data that a vacant slot keeps room for.
+const MOST_KEPT: usize = 128 << 10;
 
 impl Ssd {
     /// When the next thing happens, if anything is under way.
     pub fn next_event(&mut self) -> Option<Time> {
         let flash = self.flash.media().next_event();
         let delayed = self.delayed.front().map(|&(at, _)| at);
-        [flash, delayed, self.idle_at].into_iter().flatten().min()
+        [flash, delayed, self.idle_at, self.next_on_link()].into_iter().flatten().min()
     }
 
     /// Nothing is under way: the mapping scheme gets its turn after a while.
@@ -52,6 +56,9 @@ impl Ssd {
                 self.complete(at, slot, done);
                 continue;
             }
+            if self.link.is_some() && self.step_link(flash.min(to), done) {
+                continue;
+            }
             if let Some(at) = self.idle_at
                 && at <= flash
                 && at <= to
@@ -62,9 +69,14 @@ impl Ssd {
             if flash > to {
                 break;
             }
-            self.flash.media_mut().step();
+            if let Stepped::Command(slot) = self.flash.media_mut().step() {
+                self.command_handled(slot);
+                self.watch_idleness();
+                continue;
+            }
+            let freed = self.tells_handover && self.free_taken();
             let ended = self.flash.media().done().len();
-            if ended == 0 {
+            if ended == 0 && !freed {
                 // A phase of an operation ended, no more.
                 self.flash.media_mut().settle();
                 continue;
@@ -85,10 +97,28 @@ impl Ssd {
         }
     }
 
-    fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
+    /// Buffered sectors whose dies have taken them are given back; whether there were some.
+    #[inline(never)]
+    fn free_taken(&mut self) -> bool {
+        let sectors = self.flash.media_mut().taken();
+        if sectors > 0
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.release(sectors);
+            self.flash.space_mut().note_progress();
+        }
+        sectors > 0
+    }
+
+    pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
-        request.data = Vec::new();
+        // Memory got anew costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
+        if request.data.capacity() > MOST_KEPT {
+            request.data = Vec::new();
+        } else {
+            request.data.clear();
+        }
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);
         done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
@@ -98,6 +128,13 @@ impl Ssd {
     }
 
     fn operation_done(&mut self, done: &Done) {
+        if done.cause == Cause::Parity {
+            // Nobody waits for it but the end of its block.
+            if self.operations.is_some() {
+                self.note_operation(done, None);
+            }
+            return self.collect.program_done(done.ppn, &mut self.flash);
+        }
         if done.failed && done.kind == Kind::Program {
             let Self { flash, schemes, durability, collect, .. } = self;
             if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {
@@ -110,7 +147,12 @@ impl Ssd {
             self.note_operation(done, request);
         }
         match done.kind {
-            Kind::Read => {}
+            Kind::Read => {
+                if done.cause == Cause::Rmw && self.flash.media_mut().let_go(done.op) {
+                    // A core goes on.
+                    self.flash.space_mut().note_progress();
+                }
+            }
             Kind::Program => self.program_done(done, waiter.release),
             Kind::Erase => self.collect.erase_done(done, &mut self.flash),
         }

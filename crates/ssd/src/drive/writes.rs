@@ -63,6 +63,9 @@ impl Ssd {
             if cursor == sectors {
                 return None;
             }
+            if self.flash.media().is_held() {
+                return Some(Blocked::Controller);
+            }
             let first = Piece::new(self.part(lsn, sectors, cursor));
             // A run no larger than a page that straddles a border is placed as one.
             let straddles = sectors <= spp && cursor == 0 && self.same_blocks(lsn, sectors, stream);

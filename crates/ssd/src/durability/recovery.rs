@@ -129,7 +129,7 @@ impl Base {
 
 impl Progress {
     fn new(flash: &Flash, erases_left: Option<u32>) -> Self {
-        let g = flash.geometry();
+        let g = flash.array().flash();
         Self {
             report: RecoveryReport::default(),
             load: Load { dies: vec![0; g.dies() as usize], channels: vec![0; g.channels as usize] },
@@ -141,12 +141,12 @@ impl Progress {
     /// A read of `bytes` of `ppn` (out-of-band areas: without the page).
     fn read(&mut self, flash: &Flash, ppn: Ppn, bytes: u32) {
         let g = flash.geometry();
-        let die = g.die_of_plane(g.plane_of(g.block_of(ppn)));
+        let die = flash.array().die_of(ppn);
         let timing = flash.media().timing();
         let page = timing.transfer(g, g.sectors_per_page());
         let bus = timing.command_ns + page * u64::from(bytes) / u64::from(g.page_bytes);
         self.load.dies[die as usize] += timing.read(flash.array().page_type(ppn)) + bus;
-        self.load.channels[g.channel_of_die(die) as usize] += bus;
+        self.load.channels[flash.array().flash().channel_of_die(die) as usize] += bus;
     }
 
     fn oob(&mut self, flash: &Flash, ppn: Ppn) {
@@ -159,9 +159,10 @@ impl Progress {
     }
 
     fn erase(&mut self, flash: &Flash, block: Block) {
-        let g = flash.geometry();
-        let die = g.die_of_plane(g.plane_of(block));
-        self.load.dies[die as usize] += flash.media().timing().erase_ns;
+        let erase_ns = flash.media().timing().erase_ns;
+        for die in flash.array().dies_of(flash.geometry().plane_of(block)) {
+            self.load.dies[die as usize] += erase_ns;
+        }
         self.report.erases += 1;
     }
 
@@ -228,12 +229,9 @@ impl Recovery<'_> {
             }
             *left -= 1;
         }
-        let doomed = self.flash.array().is_doomed(block);
-        self.flash.media_mut().array_mut().erase(block);
-        if doomed {
-            self.flash.media_mut().array_mut().set_bad(block);
-        }
-        !doomed
+        let array = self.flash.media_mut().array_mut();
+        array.erase(block);
+        !array.replace_doomed(block)
     }
 
     /// Blocks without live data are erased at once: everything that supersedes them is on flash.
@@ -504,7 +502,7 @@ impl Recovery<'_> {
     /// A hash of where every sector lies, whatever the order of a logical page's fragments.
     fn map_digest(&self) -> u64 {
         let mut hash = 0_u64;
-        for lpn in (0..self.flash.fragments().len()).filter(|&lpn| !self.flash.fragments().is_unmapped(lpn)) {
+        for lpn in self.flash.fragments().mapped() {
             let list = self.flash.fragments().get(lpn, self.flash.array());
             let sum = merge_same_place(list).iter().fold(0, |sum: u64, f| {
                 let place = u64::from(f.ppn.0) << 8 | u64::from(f.shift as u8);
@@ -521,8 +519,7 @@ impl Recovery<'_> {
             return;
         }
         let mut seen = BTreeSet::new();
-        for lpn in
-            (0..self.flash.fragments().len()).filter(|&lpn| self.flash.fragments().single(lpn).is_none())
+        for lpn in self.flash.fragments().mapped().filter(|&lpn| self.flash.fragments().single(lpn).is_none())
         {
             for f in self.flash.fragments().get(lpn, self.flash.array()) {
                 if !scan.scanned.contains(&self.flash.geometry().block_of(f.ppn)) && seen.insert(f.ppn) {
@@ -566,7 +563,7 @@ impl Recovery<'_> {
             }
         }
         let mut live = BTreeSet::new();
-        for lpn in 0..self.flash.logical_pages() {
+        for lpn in self.flash.fragments().mapped() {
             for f in self.flash.fragments().get(lpn, self.flash.array()) {
                 live.insert(f.ppn);
             }

@@ -52,11 +52,10 @@ impl Flash {
         }
         self.seal_full();
         self.seal_if(|flash, page| {
-            let plane = flash.media.plane_of(page.first);
-            let die = |plane| flash.geometry().die_of_plane(plane);
+            let die = flash.array().die_of(page.first);
             let open = flash.media.open_pages().iter();
-            let on_die = open.filter(|other| die(flash.media.plane_of(other.first)) == die(plane)).count();
-            page.is_awaited && flash.media.load(plane) as usize == on_die
+            let on_die = open.filter(|other| flash.array().die_of(other.first) == die).count();
+            page.is_awaited && flash.media.load_of_die(die) as usize == on_die
         });
     }
 
@@ -130,7 +129,7 @@ impl Flash {
         let group = GroupId::from_number(self.array().stream(page.first));
         let empty = self.media.seal(&page);
         for _ in 0..empty {
-            self.count_stream(group, 0);
+            self.count_stream(group, false);
         }
         if page.cause == Cause::Gc {
             self.copies[plane as usize] += 1;

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::Flash;
 use crate::map::{Fragment, FragmentList};
+use crate::space::State;
 
 impl Flash {
     /// A page has no live sector left.
@@ -159,6 +160,10 @@ impl Flash {
         let plane = self.geometry().plane_of(block);
         let full = self.array().pages_programmed(block) == self.geometry().pages_per_block;
         if !self.media.programs_pending(block) && self.space.may_close(block, full, &self.media) {
+            // Several planes of a superblock may end their programs at once.
+            if self.blocks().state(block) != State::Open {
+                return;
+            }
             let now = self.media.now();
             self.space.blocks_mut().close(block, now);
             self.space.look_at(plane);

@@ -101,6 +101,8 @@ pub struct Flash {
     host_groups: usize,
     /// Copies of garbage collection under way, by plane.
     copies: Vec<u32>,
+    /// The stream that the page of the host which was written last counts for.
+    counted: usize,
     /// Pages that the ticket of the write being placed still grants.
     granted: u32,
     /// The read that the next copies of the same page share.
@@ -111,6 +113,7 @@ impl Flash {
     pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
         Self {
             copies: vec![0; media.geometry().planes() as usize],
+            counted: 0,
             granted: 0,
             copy_read: None,
             media,
@@ -452,8 +455,7 @@ impl Flash {
         let op = self.media.program(place.ppn, &record, after);
         self.space.blocks_mut().set_live(place.ppn);
         if cause != Cause::Gc {
-            let host = if cause == Cause::Host { sectors } else { 0 };
-            self.count_stream(place.group, u64::from(host));
+            self.count_stream(place.group, cause == Cause::Host);
         }
         if cause == Cause::Gc && !self.gathers() {
             self.copies[place.plane as usize] += 1;
@@ -483,9 +485,10 @@ impl Flash {
         self.append(&page.because(cause), after)
     }
 
-    /// A page was programmed for `group`, with `host` sectors of the host's (0 for a copy).
+    /// A page was programmed for `group`, for the `host` or as a copy. Whatever of it the host wrote is counted for
+    /// the same stream behind it ([`Flash::count_host_sectors`]).
     #[inline]
-    pub(crate) fn count_stream(&mut self, group: GroupId, host: u64) {
+    pub(crate) fn count_stream(&mut self, group: GroupId, host: bool) {
         let last = self.host_groups + 1;
         if self.stats.streams.is_empty() {
             self.open_stream_counts(last + 1);
@@ -496,9 +499,9 @@ impl Flash {
             _ => last,
         };
         let count = &mut self.stats.streams[slot];
-        count.host_sectors += host;
         count.media_sectors += u64::from(self.media.sectors_per_page());
-        if host > 0 {
+        if host {
+            self.counted = slot;
             self.space.count_host_page(group);
         }
     }
@@ -514,12 +517,19 @@ impl Flash {
         self.media.mark_rmw(program, reads);
     }
 
-    /// Sectors of a host write have been programmed.
+    /// These sectors of the page that was written last are what the host wrote: not what was read to fill it up.
     #[inline]
     pub fn count_host_sectors(&mut self, mask: u64) {
         let full = mask == self.full_mask();
         let sectors = if full { self.sectors_per_page() } else { mask.count_ones() };
+        self.count_written(sectors);
+    }
+
+    /// As [`Flash::count_host_sectors`] of a run of so many sectors.
+    #[inline]
+    pub(crate) fn count_written(&mut self, sectors: u32) {
         self.stats.host_sectors_programmed += u64::from(sectors);
+        self.stats.streams[self.counted].host_sectors += u64::from(sectors);
     }
 
     /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.

@@ -49,7 +49,7 @@ fn place_run(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, (start, len)
     let extents = Extents::Home { lpn, start: start as u8, len: len as u8 };
     let page = Page::data(plane, group, class, extents).for_request(write.request, release);
     let (ppn, op) = flash.append_here(&page, load.as_slice());
-    flash.stats_mut().host_sectors_programmed += u64::from(len);
+    flash.count_written(len);
     flash.fill(ppn, mask, 0, contents);
     flash.replace(lpn, ppn, op);
 }

@@ -94,7 +94,7 @@ pub struct CollectionStats {
 /// Bytes of one stream, or of one class of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCount {
-    /// Sectors that the host wrote to it (with what read-modify-write added).
+    /// Sectors of what the host wrote that were programmed for it, without what a read-modify-write added.
     pub host_sectors: u64,
     /// Sectors' worth of pages programmed for it, by the host and by collection of its blocks.
     pub media_sectors: u64,

@@ -112,6 +112,13 @@ impl Fragments {
         self.lists.len() - self.free.len()
     }
 
+    /// The logical pages of which something is stored: of a large drive that is nearly empty the others are passed over
+    /// quickly.
+    pub fn mapped(&self) -> impl Iterator<Item = u32> + '_ {
+        let stored = |(lpn, &word): (usize, &u32)| (word != 0).then_some(lpn as u32);
+        self.words.iter().enumerate().filter_map(stored)
+    }
+
     /// All fragments of `lpn`, newest first.
     #[inline]
     pub fn get(&self, lpn: u32, array: &Array) -> FragmentList {

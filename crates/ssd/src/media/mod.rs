@@ -9,12 +9,14 @@ mod barriers;
 mod config;
 mod gathering;
 mod open_pages;
+mod ordering;
 mod waiters;
 
 pub use config::CellConfig;
 pub use open_pages::OpenPage;
 pub use waiters::Waiter;
 
+use crate::controller::Controller;
 use barriers::Barriers;
 use waiters::Waiters;
 
@@ -35,6 +37,15 @@ pub struct Record<'a> {
     pub waiter: Waiter,
 }
 
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// The flash did something, or the controller ordered an operation.
+    Flash,
+    /// The controller has handled the host's command in this slot.
+    Command(u32),
+}
+
 /// Flash, clock, and who waits for what.
 #[derive(Clone, Debug)]
 pub struct Media {
@@ -52,6 +63,8 @@ pub struct Media {
     sectors_of_plane: u32,
     /// Pages that are being filled.
     open: Vec<OpenPage>,
+    /// Who orders the operations, if that takes time.
+    controller: Option<Box<Controller>>,
 }
 
 impl Media {
@@ -67,6 +80,7 @@ impl Media {
             slots: nand.array().slots(),
             sectors_of_plane: spp / nand.gang(),
             open: Vec::new(),
+            controller: None,
             sectors_by_cause: [0; Cause::COUNT],
             nand,
         }
@@ -119,13 +133,29 @@ impl Media {
     #[inline]
     pub fn chip_is_idle(&self, plane: u32) -> bool {
         let g = self.geometry();
+        if self.array().width() > 1 {
+            return self.nand.load_of_plane(plane) == 0;
+        }
         let chip = g.chip_of_die(g.die_of_plane(plane));
         (chip * g.dies_per_chip..(chip + 1) * g.dies_per_chip).all(|die| self.nand.load(die) == 0)
     }
-    /// Operations at the die of `plane`, under way or queued.
+    /// Operations at the die of `plane`, or at those of its superblocks, under way or queued.
     #[inline]
     pub fn load(&self, plane: u32) -> u32 {
-        self.nand.load(self.geometry().die_of_plane(plane))
+        self.nand.load_of_plane(plane)
+    }
+    /// Operations at the die of a page, under way or queued.
+    #[inline]
+    pub fn load_of_die(&self, die: u32) -> u32 {
+        self.nand.load(die)
+    }
+    /// Whether a die has nothing to do.
+    pub(crate) fn has_idle_die(&self) -> bool {
+        self.nand.has_idle_die()
+    }
+    /// Whether the die of `plane`, or one of those of its superblocks, has nothing to do.
+    pub(crate) fn has_idle_die_at(&self, plane: u32) -> bool {
+        self.nand.has_idle_die_at(plane)
     }
     /// Operations under way.
     #[inline]
@@ -149,6 +179,9 @@ impl Media {
     }
     pub(crate) fn reset_counters(&mut self) {
         self.nand.reset_counters();
+        if let Some(controller) = &mut self.controller {
+            controller.reset_counters();
+        }
     }
     /// The clock, counters and busy times of a drive that was powered off go on.
     pub(crate) fn carry_over(&mut self, now: Time, counters: Counters, busy: &(Vec<u64>, Vec<u64>)) {
@@ -185,6 +218,11 @@ impl Media {
     ) -> OpId {
         let op = self.nand.read(ppn, sectors, cause, background, after);
         self.waiters.enter(op, waiter);
+        if cause == Cause::Rmw
+            && let Some(controller) = &mut self.controller
+        {
+            controller.hold(op);
+        }
         op
     }
 
@@ -193,12 +231,19 @@ impl Media {
     pub(crate) fn program(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
         let &Record { ref oob, sectors, cause, background, durable, waiter } = record;
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
-        if self.slots > 1 {
-            return self.enter(ppn, record, after);
+        let op = if self.slots > 1 {
+            self.enter(ppn, record, after)
+        } else {
+            let op = self.nand.program(ppn, oob, cause, background, after);
+            let barrier = durable.then(|| self.barriers.enter());
+            self.waiters.enter_program(op, waiter, barrier);
+            op
+        };
+        if let Some(controller) = &mut self.controller
+            && cause != Cause::Host
+        {
+            controller.note_unit(op);
         }
-        let op = self.nand.program(ppn, oob, cause, background, after);
-        let barrier = durable.then(|| self.barriers.enter());
-        self.waiters.enter_program(op, waiter, barrier);
         op
     }
 
@@ -296,15 +341,21 @@ impl Media {
     }
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Time> {
-        self.nand.next_event()
+        if self.controller.is_some() { self.next_of_both() } else { self.nand.next_event() }
     }
     #[inline]
     pub(crate) fn advance(&mut self, to: Time) {
         self.nand.advance(to);
     }
+    /// Carries out the next event: what flash operations came to their end is in [`Media::done`], what else
+    /// happened is returned.
     #[inline]
-    pub(crate) fn step(&mut self) {
+    pub(crate) fn step(&mut self) -> Stepped {
+        if self.controller.is_some() {
+            return self.step_either();
+        }
         self.nand.step();
+        Stepped::Flash
     }
     #[inline]
     pub(crate) fn done(&self) -> &[Done] {
@@ -313,6 +364,9 @@ impl Media {
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.nand.settle();
+        if self.controller.is_some() {
+            self.order_ready();
+        }
     }
 
     // ---- power ------------------------------------------------------------------------------------

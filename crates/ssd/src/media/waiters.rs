@@ -117,6 +117,11 @@ impl Waiters {
         Waiter { request: (entry.request != NONE).then_some(entry.request), release: entry.release }
     }
 
+    /// The buffered sectors of a program are given back before it is done.
+    pub fn release(&mut self, op: OpId) -> u32 {
+        std::mem::take(&mut self.entries[op.0 as usize].release)
+    }
+
     #[inline]
     pub fn rmw_start(&self, op: OpId) -> Option<Time> {
         let start = self.entries[op.0 as usize].rmw_start;

@@ -15,7 +15,7 @@ use crate::buffer::{Buffer, BufferPlan, Entry, Victims};
 use crate::error::ConfigError;
 use crate::flash::{Flash, Part, SchemeRecord, Write};
 use crate::map::{Fragment, TableShape};
-use crate::space::{Candidates, GroupId, PageClass, SpacePlan};
+use crate::space::{Candidates, GroupId, PageClass, SpacePlan, Striping};
 
 /// Physical pages.
 pub type Pages = SmallVec<[Ppn; 4]>;
@@ -488,9 +488,9 @@ pub(super) fn check_page_types(name: &str, facts: &Facts<'_>) -> Result<(), Conf
     if facts.cell == CellKind::Slc {
         return Err(ConfigError::new("cell.kind", "slc", format!("mlc, tlc or qlc {for_it}")));
     }
-    if facts.striping == "block-by-block" {
+    if facts.striping == "block-by-block" || facts.striping == Striping::SUPERBLOCK {
         let expected = format!("an order or dynamic {for_it}");
-        return Err(ConfigError::new("scheme.striping", "block-by-block", expected));
+        return Err(ConfigError::new("scheme.striping", facts.striping, expected));
     }
     if facts.order == ProgramOrder::Strict {
         return Err(ConfigError::new("cell.program_order", "strict", format!("relaxed {for_it}")));

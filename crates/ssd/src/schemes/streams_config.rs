@@ -23,7 +23,7 @@ pub enum Isolation {
 pub struct StreamsConfig {
     /// Streams of `multi-stream`, reclaim-unit handles of `fdp` (1 to 128).
     pub count: u32,
-    /// `fdp`: bytes of a reclaim unit, counted in whole blocks; 0 = one block of every plane.
+    /// `fdp`: bytes of a reclaim unit, counted in whole blocks; 0 = one block of every plane, or a superblock.
     pub reclaim_unit_bytes: u64,
     /// `fdp`: what garbage collection does with the data of different handles.
     pub isolation: Isolation,

@@ -19,7 +19,7 @@ mod striping;
 mod surplus;
 
 pub use blocks::{Blocks, Candidates, State};
-pub use config::WearConfig;
+pub use config::{SuperblockConfig, WearConfig};
 pub use dedicated::{Dedicated, DedicatedPlan, Group, NewGroup};
 pub use group::{GroupId, PageClass};
 pub use pacing::{Need, PacingKind};
@@ -319,7 +319,7 @@ impl Space {
     /// nothing was written to, so a plane that had nothing to collect when it was last looked at may
     /// have now.
     pub(crate) fn look_everywhere(&mut self) {
-        if self.is_off_home() || !self.striping.is_static() {
+        if self.is_off_home() || !self.striping.is_static() || self.is_paced() {
             self.look.extend(0..self.planes);
         }
     }
@@ -360,18 +360,36 @@ impl Space {
     /// Why `plane` should be collected, if it should.
     #[inline(always)]
     pub fn need(&self, plane: u32) -> Option<Need> {
-        if self.pacing.wants(self.spare(plane), self.limits.soft) {
-            Some(Need::Room)
+        let room = self.pacing.wants(self.spare(plane), self.limits.soft, self.limits.hard);
+        if room == Some(Need::Room) {
+            room
         } else if self.called[plane as usize] {
             Some(Need::PageType)
         } else {
             let soon = self.types_ahead && self.frontiers.runs_short(plane, self.limits.soft, &self.blocks);
-            soon.then_some(Need::PageTypeSoon)
+            if soon { Some(Need::PageTypeSoon) } else { room }
         }
     }
     /// Whether collection has something to gain in a plane that wants it.
     pub(crate) fn may_gain_room(&self) -> bool {
         (0..self.planes).any(|plane| self.need(plane).is_some() && !self.is_stuck(plane))
+    }
+    /// Whether host writes set the pace of collection.
+    #[inline]
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pacing == PacingKind::Rate
+    }
+    /// How fast collection goes on in `plane` where host writes set its pace: copies for each page that is written
+    /// there, as a fraction, if a block with `valid` valid pages is collected. None if nothing holds it back.
+    pub(crate) fn pace(&self, plane: u32, valid: u32) -> Option<(u64, u64)> {
+        if !self.is_paced() || self.host_waits || self.is_urgent(plane) {
+            return None;
+        }
+        let Limits { soft, hard, .. } = self.limits;
+        // As many copies as keep the number of free blocks where it is, half-way between the watermarks.
+        let below = 2 * u64::from(soft.saturating_sub(self.spare(plane)).max(1));
+        let gained = u64::from(self.pages_per_block.saturating_sub(valid).max(1));
+        Some((below * u64::from(valid), u64::from((soft - hard).max(1)) * gained))
     }
     /// Whether collection of `plane` is what host writes wait for.
     #[inline(always)]

@@ -5,15 +5,22 @@ crate::catalog! {
     pub enum PacingKind {
         /// In the background below the soft watermark, in the foreground below the hard one.
         Watermark = "watermark",
+        /// As watermark, and in the background no faster than host writes use up room: slower just below the soft
+        /// watermark, faster the nearer the hard one is.
+        Rate = "rate",
+        /// In the background below the soft watermark, but only blocks with next to nothing valid (`gc.lazy`); any
+        /// block in the foreground, from the hard watermark down (WARP).
+        Lazy = "lazy",
     }
 }
 
 impl PacingKind {
-    /// Whether a plane with `free` blocks should be collected.
+    /// Why a plane with `free` blocks should be collected, if it should.
     #[inline]
-    pub(super) fn wants(self, free: u32, soft: u32) -> bool {
+    pub(super) fn wants(self, free: u32, soft: u32, hard: u32) -> Option<Need> {
         match self {
-            Self::Watermark => free < soft,
+            Self::Lazy if free > hard => (free < soft).then_some(Need::CheapRoom),
+            Self::Watermark | Self::Rate | Self::Lazy => (free < soft).then_some(Need::Room),
         }
     }
 }
@@ -23,6 +30,8 @@ impl PacingKind {
 pub enum Need {
     /// Pages run out.
     Room,
+    /// They will, and what costs next to nothing is done now.
+    CheapRoom,
     /// A host write waits for a page of its type; there are others.
     PageType,
     /// One will, soon.

@@ -1,11 +1,12 @@
 //! The requests of one fio process, and of many side by side.
 
-use super::job::{Distribution, Job};
+use super::job::{Distribution, Job, Select};
+use super::map::Map;
 use super::values::{Amount, Sizes};
-use crate::synthetic::Target;
-use crate::{Error, Op, Request, Source};
+use crate::synthetic::{ENDLESS, Target};
+use crate::{Error, Op, Request, Source, Turn};
 use nandle_random::math::{ln, pow};
-use nandle_random::{Alias, Normal, Permutation, Stream, Table, Zipf};
+use nandle_random::{Alias, FioZipf, Normal, Stream, Table, spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -47,9 +48,9 @@ enum Place {
     /// Through the map that all directions share.
     Map,
     Uniform,
-    /// Rank, then where the rank lies.
-    Zipf(Zipf, Permutation),
-    Pareto(f64, Permutation),
+    Zipf(Box<FioZipf>),
+    /// Exponent, and offset of the block that rank 0 lies in.
+    Pareto(f64, u64),
     Normal(Normal),
     /// A zone by its accesses; first block and blocks of each.
     Zoned(Alias, Vec<(u64, u64)>),
@@ -63,11 +64,9 @@ impl Place {
         Ok(match &job.distribution {
             Distribution::Uniform if job.norandommap => Self::Uniform,
             Distribution::Uniform => Self::Map,
-            Distribution::Zipf(theta) => {
-                Self::Zipf(Zipf::new(slots, *theta), Permutation::new(slots, stream))
-            }
+            Distribution::Zipf(theta) => Self::Zipf(Box::new(FioZipf::new(slots, *theta, stream))),
             // fio's zipf_pareto: (n - 1) * u^(log h / log (1 - h)).
-            Distribution::Pareto(h) => Self::Pareto(ln(*h) / ln(1.0 - h), Permutation::new(slots, stream)),
+            Distribution::Pareto(h) => Self::Pareto(ln(*h) / ln(1.0 - h), stream.below(slots)),
             Distribution::Normal(percent) => {
                 let deviation = slots as f64 * percent / 100.0;
                 Self::Normal(Normal { mean: slots as f64 / 2.0, deviation })
@@ -85,14 +84,6 @@ impl Place {
             }
         })
     }
-}
-
-/// Blocks in random order, each once, then in another order.
-struct Map {
-    order: Permutation,
-    next: u64,
-    slots: u64,
-    unit: u64,
 }
 
 /// One direction (read, write or trim) of a process.
@@ -114,6 +105,10 @@ pub(super) struct Process {
     stream: Stream,
     directions: [Option<Direction>; 3],
     map: Map,
+    /// Placement identifiers of writes, how one is chosen, and whose turn it is.
+    plids: Vec<u16>,
+    plid_select: Select,
+    plid_turn: usize,
     /// First byte and length of what the process works on.
     base: u64,
     region: u64,
@@ -199,7 +194,7 @@ impl Process {
             });
         }
         let slots = region / least;
-        let endless = job.time_based;
+        let endless = job.time_based || target.requests.is_some_and(|wanted| wanted >= ENDLESS);
         let budget = job.io_size.map_or(region, place).saturating_mul(job.loops);
         let ios = job.number_ios.unwrap_or(u64::MAX);
         let pairs = job.pattern.trim && job.pattern.write;
@@ -212,7 +207,10 @@ impl Process {
             });
         let mixed_flush = job.end_fsync && job.pattern.read && job.pattern.write;
         Ok(Self {
-            map: Map { order: Permutation::new(slots, &mut stream), next: 0, slots, unit: least },
+            map: Map::new(if job.uses_map() { slots } else { 0 }, least),
+            plids: if job.placed { job.plids.clone() } else { vec![] },
+            plid_select: job.plid_select,
+            plid_turn: 0,
             stream,
             directions,
             base,
@@ -231,7 +229,7 @@ impl Process {
             think_ns: job.thinktime_ns,
             stop_ns: job
                 .runtime_ns
-                .filter(|_| job.is_rated())
+                .filter(|_| job.is_rated() && target.requests.is_none_or(|wanted| wanted < ENDLESS))
                 .map_or(u64::MAX, |t| t.saturating_add(start_ns)),
             count: if mixed_flush { None } else { count },
         })
@@ -240,6 +238,17 @@ impl Process {
     /// How many requests there will be, if that is known.
     pub(super) fn count(&self) -> Option<u64> {
         self.count
+    }
+
+    /// The placement identifier of the next write.
+    fn plid(&mut self) -> u16 {
+        let at = match self.plid_select {
+            _ if self.plids.len() < 2 => 0,
+            Select::Random => self.stream.below(self.plids.len() as u64) as usize,
+            Select::RoundRobin => self.plid_turn % self.plids.len(),
+        };
+        self.plid_turn = at + 1;
+        self.plids.get(at).copied().unwrap_or(0)
     }
 
     fn request(&self, op: Op, offset: u64, bytes: u64) -> Request {
@@ -297,20 +306,12 @@ impl Process {
                 }
                 d.cursor
             }
-            Place::Map => {
-                let map = &mut self.map;
-                if map.next == map.slots {
-                    map.order = Permutation::new(map.slots, stream);
-                    map.next = 0;
-                }
-                map.next += 1;
-                map.order.at(map.next - 1) * map.unit
-            }
+            Place::Map => self.map.next(stream),
             Place::Uniform => stream.below(d.slots) * d.unit,
-            Place::Zipf(law, order) => order.at(law.sample(stream).min(d.slots - 1)) * d.unit,
-            Place::Pareto(power, order) => {
+            Place::Zipf(law) => law.sample(stream) * d.unit,
+            Place::Pareto(power, offset) => {
                 let rank = (d.slots - 1) as f64 * pow(stream.unit(), *power);
-                order.at((rank as u64).min(d.slots - 1)) * d.unit
+                spread(rank as u64, *offset, d.slots) * d.unit
             }
             Place::Normal(law) => {
                 // Beyond the ends is drawn again; a deviation far wider than the range gives up.
@@ -345,7 +346,10 @@ impl Process {
             return None;
         }
         self.writes_since += u64::from(direction == 1);
-        let request = self.request(OPS[direction], offset, bytes);
+        let mut request = self.request(OPS[direction], offset, bytes);
+        if direction == 1 {
+            request.stream = self.plid();
+        }
         self.time_ns = self.time_ns.saturating_add(self.think_ns);
         Some(request)
     }
@@ -388,6 +392,31 @@ impl Source for Depth {
             }
         }
         Ok(())
+    }
+}
+
+/// A job beside others: it begins when its delay is over and ends when its time is.
+pub(super) struct Beside {
+    pub processes: Depth,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+}
+
+impl Source for Beside {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
+        self.processes.fill(out, max)
+    }
+
+    fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
+        if now_ns < self.begin_ns {
+            return Ok(Turn::Until(self.begin_ns));
+        }
+        if now_ns >= self.end_ns {
+            return Ok(Turn::End);
+        }
+        let before = out.len();
+        self.processes.fill(out, 1)?;
+        Ok(if out.len() > before { Turn::Requests } else { Turn::End })
     }
 }
 

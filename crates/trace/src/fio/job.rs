@@ -14,6 +14,7 @@ pub const IGNORED: &[&str] = &[
     "buffered",
     "bwavgtime",
     "clat_percentiles",
+    "cmd_type",
     "cpus_allowed",
     "cpus_allowed_policy",
     "create_on_open",
@@ -102,6 +103,12 @@ const KNOWN: &[&str] = &[
     "startdelay",
     "randseed",
     "kb_base",
+    "fdp",
+    "dataplacement",
+    "plids",
+    "fdp_pli",
+    "plid_select",
+    "fdp_pli_select",
 ];
 
 /// What `rw` asks for.
@@ -156,6 +163,20 @@ pub(super) struct Job {
     pub startdelay_ns: u64,
     pub randseed: Option<u64>,
     pub kb_base: u64,
+    /// `dataplacement=fdp` or `fdp=1`: writes carry a placement identifier.
+    pub placed: bool,
+    /// The identifiers that writes may carry; none given: 0 alone.
+    pub plids: Vec<u16>,
+    pub plid_select: Select,
+}
+
+/// `plid_select`: which of its placement identifiers a write carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Select {
+    /// One after the other.
+    RoundRobin,
+    /// Any.
+    Random,
 }
 
 impl Default for Job {
@@ -186,6 +207,9 @@ impl Default for Job {
             startdelay_ns: 0,
             randseed: None,
             kb_base: 1024,
+            placed: false,
+            plids: vec![],
+            plid_select: Select::RoundRobin,
         }
     }
 }
@@ -223,7 +247,8 @@ impl Job {
             Some(other) => Err(format!("{key}={other}: expected 0 or 1")),
         };
         if value.is_none()
-            && !["norandommap", "time_based", "stonewall", "wait_for_previous", "end_fsync"].contains(&key)
+            && !["norandommap", "time_based", "stonewall", "wait_for_previous", "end_fsync", "fdp"]
+                .contains(&key)
         {
             if IGNORED.contains(&key) {
                 return Ok(false);
@@ -266,6 +291,26 @@ impl Job {
             "stonewall" | "wait_for_previous" => self.stonewall = flag()?,
             "startdelay" => self.startdelay_ns = time_ns(text, 1_000_000_000).map_err(named)?,
             "randseed" => self.randseed = Some(whole(0, u64::MAX)?),
+            "fdp" => self.placed = flag()?,
+            "dataplacement" => {
+                self.placed = match text {
+                    "none" => false,
+                    "fdp" | "streams" => true,
+                    other => return Err(format!("dataplacement={other}: expected none, fdp or streams")),
+                }
+            }
+            "plids" | "fdp_pli" => self.plids = plids(text).map_err(named)?,
+            "plid_select" | "fdp_pli_select" => {
+                self.plid_select = match text {
+                    "roundrobin" => Select::RoundRobin,
+                    "random" => Select::Random,
+                    "scheme" => {
+                        let expected = "roundrobin or random: a scheme is a file beside the job file";
+                        return Err(format!("{key}=scheme is not supported: expected {expected}"));
+                    }
+                    other => return Err(format!("{key}={other}: expected roundrobin or random")),
+                }
+            }
             "kb_base" => {
                 self.kb_base = match text {
                     "1000" => 1000,
@@ -320,6 +365,15 @@ fn range(text: &str, base: u64) -> Result<Sizes, String> {
     }
 }
 
+/// Placement identifiers: `0,2,5`.
+fn plids(text: &str) -> Result<Vec<u16>, String> {
+    let one = |part: &str| part.trim().parse::<u16>().ok();
+    let all: Option<Vec<u16>> = text.split(',').map(one).collect();
+    // fio's own limit.
+    let expected = || format!("{text}: expected 1 to 128 placement identifiers such as 0,2,5");
+    all.filter(|all| (1..=128).contains(&all.len())).ok_or_else(expected)
+}
+
 fn pattern(text: &str) -> Result<Pattern, String> {
     let (stem, random) = match text.strip_prefix("rand") {
         Some(stem) => (stem, true),
@@ -351,7 +405,12 @@ fn distribution(text: &str) -> Result<Distribution, String> {
     };
     match kind {
         "random" => Ok(Distribution::Uniform),
-        "zipf" => Ok(Distribution::Zipf(value(0.0, 100.0, 1.1)?)),
+        "zipf" => match value(0.0, 100.0, 1.1)? {
+            1.0 => {
+                Err(format!("{text}: expected a theta other than 1, for which fio's formula has no value"))
+            }
+            theta => Ok(Distribution::Zipf(theta)),
+        },
         "pareto" => Ok(Distribution::Pareto(value(0.0, 1.0, 0.2)?)),
         "normal" | "gauss" => Ok(Distribution::Normal(value(0.0, 100.001, 0.0)?)),
         "zoned" => {

@@ -12,13 +12,17 @@ mod filebench;
 pub mod fit;
 mod merged;
 mod objects;
+mod options;
 mod papa;
 mod paper;
 mod simple;
+mod ssdiq;
 mod twin;
 mod user;
 mod waflash;
+mod warp;
 mod workload;
+mod writers;
 
 #[cfg(test)]
 pub(crate) mod measure;
@@ -26,13 +30,21 @@ pub(crate) mod measure;
 pub use fit::{Fitted, fit};
 pub use paper::Published;
 pub use user::{Replay, User};
-pub use workload::{Phase, Target, Workload};
+pub use workload::{ENDLESS, Phase, Target, Workload};
 
 use crate::Error;
 use workload::Entry;
 
-const FAMILIES: [&[Entry]; 6] =
-    [simple::ENTRIES, papa::ENTRIES, across::ENTRIES, waflash::ENTRIES, filebench::ENTRIES, objects::ENTRIES];
+const FAMILIES: [&[Entry]; 8] = [
+    simple::ENTRIES,
+    papa::ENTRIES,
+    across::ENTRIES,
+    waflash::ENTRIES,
+    filebench::ENTRIES,
+    objects::ENTRIES,
+    ssdiq::ENTRIES,
+    warp::ENTRIES,
+];
 
 /// The name and a one-line description of every named workload. `NAME:ARG` needs an argument,
 /// `NAME[:ARG]` takes one.

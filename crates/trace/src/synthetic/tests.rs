@@ -48,7 +48,7 @@ fn a_workload_is_a_function_of_its_name_and_seed() {
             drain(workload.phases.into_iter().next_back().unwrap().into_source())
         };
         assert_eq!(draw(1), draw(1), "{name}");
-        if name != "sequential-write" {
+        if !["sequential-write", "ssdiq-sequential"].contains(&name.as_str()) {
             assert_ne!(draw(1), draw(2), "{name}");
         }
     }
@@ -180,5 +180,166 @@ fn twins_are_generated_fast_enough() {
         let rate = 0.5 / start.elapsed().as_secs_f64();
         println!("{name}: {rate:.1} million requests a second");
         assert!(rate > 0.2, "{name}: {rate}");
+    }
+}
+
+/// Writes of the measured phase, by block of `block` bytes.
+fn blocks_written(name: &str, logical_bytes: u64, block: u64) -> Vec<u64> {
+    let target = Target { requests: None, ..target(logical_bytes, 0) };
+    let mut workload = named(name, &target).unwrap();
+    let requests = drain(workload.phases.pop().unwrap().into_source());
+    assert!(requests.iter().all(|r| r.op == Op::Write && r.offset % block == 0 && r.bytes == block));
+    requests.iter().map(|r| r.offset / block).collect()
+}
+
+fn counts(blocks: &[u64], of: usize) -> Vec<u32> {
+    let mut counts = vec![0; of];
+    blocks.iter().for_each(|&b| counts[b as usize] += 1);
+    counts
+}
+
+const SMALL_DRIVE: u64 = 64 << 20;
+
+#[test]
+fn permutations_cover_every_block_once_a_pass() {
+    for (name, block) in [("ssdiq-permutation:writes=3,used=50%", 4096), ("warp-passes:writes=4", 128 << 10)]
+    {
+        let share = if name.contains("50%") { 2 } else { 1 };
+        let blocks = (SMALL_DRIVE / block / share) as usize;
+        let written = blocks_written(name, SMALL_DRIVE, block);
+        let passes: Vec<&[u64]> = written.chunks(blocks).collect();
+        assert_eq!(passes.len(), if share == 2 { 3 } else { 4 });
+        for pass in &passes {
+            assert!(counts(pass, blocks).iter().all(|&n| n == 1), "{name}");
+            let ascents = pass.windows(2).filter(|w| w[0] < w[1]).count() as f64 / blocks as f64;
+            assert!((ascents - 0.5).abs() < 0.06, "{name}: {ascents}");
+        }
+        assert_ne!(passes[0], passes[1], "{name}: a fresh order each pass");
+    }
+}
+
+#[test]
+fn uniform_writes_draw_with_replacement_in_the_used_range() {
+    let blocks = (SMALL_DRIVE / 4096 / 2) as usize;
+    let written = blocks_written("ssdiq-uniform:used=0.5,writes=2", SMALL_DRIVE, 4096);
+    assert_eq!(written.len(), 2 * blocks);
+    let missed = counts(&written, blocks).iter().filter(|&&n| n == 0).count() as f64 / blocks as f64;
+    assert!((missed - (-2.0_f64).exp()).abs() < 0.01, "{missed}");
+}
+
+#[test]
+fn scattered_zipf_has_its_frequencies_and_lies_everywhere() {
+    let blocks = (SMALL_DRIVE / 4096) as usize;
+    let sum: f64 = (1..=blocks).map(|k| (k as f64).powf(-0.9)).sum();
+    for scatter in [1, 0] {
+        let name = format!("ssdiq-zipf:theta=0.9,writes=20,scatter={scatter}");
+        let written = blocks_written(&name, SMALL_DRIVE, 4096);
+        let mut counts = counts(&written, blocks);
+        let first_half = counts[..blocks / 2].iter().sum::<u32>() as f64 / written.len() as f64;
+        if scatter == 1 {
+            assert!((first_half - 0.5).abs() < 0.15, "{first_half}");
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+        } else {
+            assert!(first_half > 0.87, "{first_half}");
+        }
+        for ranks in [1, 10, 100, 1000] {
+            let want = (1..=ranks).map(|k| (k as f64).powf(-0.9)).sum::<f64>() / sum;
+            let got = f64::from(counts[..ranks].iter().sum::<u32>()) / written.len() as f64;
+            assert!((got / want - 1.0).abs() < 0.03, "{name}, {ranks} ranks: {got}, want {want}");
+        }
+    }
+}
+
+#[test]
+fn zones_get_their_share_of_the_writes_and_are_scattered() {
+    let blocks = (SMALL_DRIVE / 4096) as usize;
+    let written = blocks_written("ssdiq-zones:zones=90/10:10/50:0/40,writes=20", SMALL_DRIVE, 4096);
+    let counts = counts(&written, blocks);
+    // 180 and 4 writes a block, and none.
+    let hot: Vec<usize> = (0..blocks).filter(|&b| counts[b] > 90).collect();
+    assert!((hot.len() as f64 / blocks as f64 - 0.1).abs() < 0.001, "{} hot blocks", hot.len());
+    assert!(
+        (hot.iter().map(|&b| u64::from(counts[b])).sum::<u64>() as f64 / written.len() as f64 - 0.9).abs()
+            < 0.01
+    );
+    // Read-only blocks, and e^-4 of those that get four.
+    let untouched = counts.iter().filter(|&&n| n == 0).count() as f64 / blocks as f64;
+    assert!((untouched - 0.4 - 0.5 * (-4.0_f64).exp()).abs() < 0.01, "{untouched}");
+    let below = hot.iter().filter(|&&b| b < blocks / 2).count() as f64 / hot.len() as f64;
+    assert!((below - 0.5).abs() < 0.05, "{below}");
+}
+
+#[test]
+fn open_zones_are_appended_to_and_replaced() {
+    let (block, zone_blocks, active) = (512 << 10, 6_u64, 3);
+    let name = "ssdiq-seq-zones:active=3,zone=3m,writes=10";
+    let written = blocks_written(name, SMALL_DRIVE, block);
+    let zones = SMALL_DRIVE / block / zone_blocks;
+    let mut open: std::collections::BTreeMap<u64, u64> = Default::default();
+    for block in &written {
+        let (zone, at) = (block / zone_blocks, block % zone_blocks);
+        assert!(zone < zones, "what is left below one zone is not written");
+        let next = open.entry(zone).or_default();
+        assert_eq!(at, *next, "in order within its zone");
+        *next += 1;
+        if *next == zone_blocks {
+            open.remove(&zone);
+        }
+        assert!(open.len() <= active);
+    }
+    let counts = counts(&written, (zones * zone_blocks) as usize);
+    assert!(counts.iter().all(|&n| n > 0), "every zone comes");
+}
+
+#[test]
+fn three_streams_keep_to_their_ranges_and_handles() {
+    let target = Target { requests: None, ..target(SMALL_DRIVE, 0) };
+    let border = SMALL_DRIVE * 9 / 10 / (128 << 10) * (128 << 10);
+    for (handles, j, r) in [("none", 0, 0), ("shared", 0, 1), ("separate", 2, 1)] {
+        let name = format!("warp-streams:handles={handles},law=zoned,writes=4");
+        let mut workload = named(&name, &target).unwrap();
+        let users = workload.phases.pop().unwrap();
+        let depths: Vec<_> = users.users.iter().map(|u| u.replay).collect();
+        assert_eq!(depths, [1, 32, 32].map(|iodepth| Replay::Closed { iodepth }));
+        let requests = drain(users.into_source());
+        let total: u64 = requests.iter().map(|r| r.bytes).sum();
+        assert!(total <= 4 * SMALL_DRIVE && total > 4 * SMALL_DRIVE - (128 << 10), "{total}");
+        let (large, small): (Vec<Request>, Vec<Request>) = requests.iter().partition(|r| r.bytes > 4096);
+        assert!(large.iter().all(|l| l.stream == 0 && l.offset + l.bytes <= border));
+        let (random, skewed): (Vec<Request>, Vec<Request>) =
+            small.into_iter().partition(|r| r.offset >= border);
+        assert!(random.iter().all(|x| x.stream == r) && skewed.iter().all(|x| x.stream == j), "{name}");
+        // In turns, a request each; the last bytes are too few for a large one.
+        assert!(random.len().abs_diff(skewed.len()) < 40 && random.len().abs_diff(large.len()) < 40);
+        let first = skewed.iter().filter(|r| r.offset < border / 5).count() as f64 / skewed.len() as f64;
+        assert!((first - 0.8).abs() < 0.05, "{first}");
+    }
+}
+
+#[test]
+fn load_comes_at_its_rate() {
+    let mut workload = named("ssdiq-load:rate=70000", &target(SMALL_DRIVE, 140_000)).unwrap();
+    let requests = drain(workload.phases.pop().unwrap().into_source());
+    let seconds = requests.last().unwrap().time_ns as f64 / 1e9;
+    assert!((seconds - 2.0).abs() < 0.03, "{seconds}");
+    let reads = requests.iter().filter(|r| r.op == Op::Read).count() as f64 / seconds;
+    assert!((reads - (5000.0 + 600.0)).abs() < 200.0, "{reads}");
+}
+
+#[test]
+fn arguments_of_measured_workloads_are_explained() {
+    let message = |name: &str| named(name, &target(1 << 30, 1)).unwrap_err().to_string();
+    for (name, want) in [
+        ("ssdiq-uniform:used", "ssdiq-uniform: \"used\": expected KEY=VALUE"),
+        ("ssdiq-uniform:used=0", "ssdiq-uniform: used=0: expected a share above 0"),
+        ("ssdiq-uniform:theta=1", "ssdiq-uniform: no argument is called \"theta\"; expected used, block"),
+        ("ssdiq-zones:zones=50/50:20/50", "ssdiq-zones: zones=50/50:20/50: expected shares"),
+        ("ssdiq-seq-zones:zone=1g", "ssdiq-seq-zones: zone=1073741824: expected more than 1 zones"),
+        ("ssdiq-seq-zones:zone=700", "ssdiq-seq-zones: zone=700: expected a multiple of 524288"),
+        ("warp-streams:handles=all", "warp-streams: handles=all: expected none, shared or separate"),
+        ("warp-streams:law=zipf:1", "warp-streams: law=zipf:1: expected uniform, zoned"),
+    ] {
+        let got = message(name);
+        assert!(got.starts_with(want), "{name}\n  got {got}\n want {want}");
     }
 }

@@ -275,7 +275,7 @@ pub(super) struct Twin {
 impl Plan {
     /// Requests of the plan for a device, and a note if its footprint had to be scaled down.
     pub(super) fn generate(&self, name: &str, target: &Target) -> Result<(Twin, Option<String>), Error> {
-        let requests = target.requests.unwrap_or(self.requests);
+        let requests = target.requests_of(self.requests);
         let cell_bytes = u64::from(self.cell_bytes);
         let writes = requests as f64 * self.write_share;
         let weights: f64 = self.classes.iter().map(|c| c.write).sum();

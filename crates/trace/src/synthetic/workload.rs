@@ -19,7 +19,16 @@ pub struct Target {
     pub requests: Option<u64>,
 }
 
+/// [`Target::requests`] of who wants a workload without end. One whose places depend on how long it is, such as
+/// the twin of a trace, gives as many as it has of its own.
+pub const ENDLESS: u64 = 1 << 40;
+
 impl Target {
+    /// As many requests as are wanted of a workload of a certain length.
+    pub(crate) fn requests_of(&self, own: u64) -> u64 {
+        self.requests.filter(|&wanted| wanted < ENDLESS).unwrap_or(own)
+    }
+
     /// # Errors
     /// If no workload could be generated for such a device.
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -3,7 +3,8 @@
 //!
 //! A reclaim unit is what a handle fills before it goes on to the next one. Here its blocks are
 //! the handle's open blocks, one a plane, and its size is a count of pages; garbage collection works
-//! on erase blocks, as the controller is free to do. The isolation type says what collection does
+//! on erase blocks, as the controller is free to do. With `scheme.striping = "superblock"` it is a superblock, filled,
+//! collected and erased as a whole. The isolation type says what collection does
 //! with survivors: those of *initially isolated* handles meet in common blocks, those of
 //! *persistently isolated* handles keep to their own handle. If a plane has no block left to keep
 //! them apart, they are mixed, and that is counted: a drive may not stop for it.
@@ -18,6 +19,7 @@ use nandle_nand::Geometry;
 use super::{Facts, Isolation, Name, Plan, Published, Scheme, Seam, StreamsConfig};
 use crate::error::ConfigError;
 use crate::flash::Flash;
+use crate::space::Striping;
 
 /// A reclaim-unit handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +65,10 @@ impl Fdp {
     }
 }
 
-fn unit_pages(config: &StreamsConfig, geometry: &Geometry) -> u64 {
+fn unit_pages(config: &StreamsConfig, geometry: &Geometry, striping: &str) -> u64 {
     let block = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes);
     let blocks = match config.reclaim_unit_bytes {
+        0 if striping == Striping::SUPERBLOCK => 1,
         0 => u64::from(geometry.planes()),
         bytes => bytes.div_ceil(block),
     };
@@ -110,6 +113,6 @@ impl Published for Fdp {
     }
     fn new(config: &StreamsConfig, facts: &Facts<'_>, _: u32) -> Self {
         let start = Start::default();
-        Self { starts: vec![start; config.count as usize], unit_pages: unit_pages(config, facts.geometry) }
+        Self { starts: vec![start; config.count as usize], unit_pages: unit_pages(config, facts.geometry, facts.striping) }
     }
 }

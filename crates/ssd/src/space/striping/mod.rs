@@ -48,14 +48,18 @@ impl Striping {
         matches!(self, Self::Static(_))
     }
 
-    /// From its name: an order such as `CWDP`, `dynamic` or `block-by-block`.
+    /// The name of striping over the blocks of a superblock: which plane a page goes to is settled below, and a
+    /// stream goes on from one superblock to the next.
+    pub const SUPERBLOCK: &str = "superblock";
+
+    /// From its name: an order such as `CWDP`, `dynamic`, `block-by-block` or `superblock`.
     ///
     /// # Errors
     /// If the name is none of these.
     pub fn new(name: &str, geometry: &Geometry) -> Result<Self, ConfigError> {
         Ok(match name {
             "dynamic" => Self::idle(),
-            "block-by-block" => Self::Dynamic(Dynamic::BlockByBlock(Default::default())),
+            "block-by-block" | Self::SUPERBLOCK => Self::Dynamic(Dynamic::BlockByBlock(Default::default())),
             order => Self::Static(order::Order::new(order, geometry)?),
         })
     }

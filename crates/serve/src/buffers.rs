@@ -1,0 +1,73 @@
+//! Buffers of requests' data that are used again: memory that the process gets anew costs a fault for every 4 KiB.
+
+use std::sync::Mutex;
+
+use crate::lock::lock;
+
+/// Bytes of buffers that are worth keeping; of smaller ones the allocator has its own.
+const SIZES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
+/// Bytes that are kept in all.
+const MOST: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Buffers that nobody uses.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Kept>);
+
+impl Buffers {
+    /// An empty buffer with room for so many bytes.
+    pub fn take(&self, bytes: usize) -> Vec<u8> {
+        if SIZES.contains(&bytes) {
+            let mut kept = lock(&self.0);
+            // The one that was used last is the warmest; one far too large is left to those who need it.
+            let fits = |buffer: &Vec<u8>| (bytes..=4 * bytes).contains(&buffer.capacity());
+            if let Some(at) = kept.buffers.iter().rposition(fits) {
+                let buffer = kept.buffers.remove(at);
+                kept.bytes -= buffer.capacity();
+                return buffer;
+            }
+        }
+        Vec::with_capacity(bytes)
+    }
+
+    /// A buffer that is not used any more.
+    pub fn give(&self, mut buffer: Vec<u8>) {
+        if !SIZES.contains(&buffer.capacity()) {
+            return;
+        }
+        buffer.clear();
+        let mut kept = lock(&self.0);
+        if kept.bytes + buffer.capacity() <= MOST {
+            kept.bytes += buffer.capacity();
+            kept.buffers.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_by_who_needs_its_size_and_no_more_are_kept_than_may_be() {
+        let buffers = Buffers::default();
+        let mut one = buffers.take(128 << 10);
+        one.resize(128 << 10, 7);
+        let place = one.as_ptr();
+        buffers.give(one);
+        let small = buffers.take(16 << 10);
+        assert_ne!(small.as_ptr(), place, "far too large for that");
+        let again = buffers.take(100 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+        buffers.give(vec![0; 100]);
+        buffers.give(vec![0; 2 << 20]);
+        assert_eq!(lock(&buffers.0).bytes, 0);
+        (0..100).for_each(|_| buffers.give(vec![0; 1 << 20]));
+        assert_eq!(lock(&buffers.0).bytes, MOST);
+    }
+}

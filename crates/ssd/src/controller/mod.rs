@@ -1,0 +1,226 @@
+//! The controller: cores that see every host command and order every flash operation, one piece of work at a
+//! time each.
+//!
+//! It decides nothing but when: a command takes effect, and an operation goes to its die, when a core has spent
+//! its time on it.
+
+use std::collections::VecDeque;
+
+use nandle_nand::{Cause, OpId, Ready, Time};
+
+mod config;
+
+pub use config::{Assign, ControllerConfig};
+
+/// What a core did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A host command, by its slot: it takes effect.
+    Command(u32),
+    /// A flash operation: it goes to its die.
+    Operation(OpId),
+}
+
+/// On whose account a core was busy: host commands, and flash operations by their cause.
+pub const PURPOSES: usize = 1 + Cause::COUNT;
+
+/// The names of all purposes: `commands`, then those of the causes.
+pub const PURPOSE_NAMES: [&str; PURPOSES] = {
+    let mut names = ["commands"; PURPOSES];
+    let mut n = 0;
+    while n < Cause::COUNT {
+        names[n + 1] = Cause::NAMED[n].0;
+        n += 1;
+    }
+    names
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    work: Work,
+    ns: Time,
+    purpose: usize,
+    /// Comes after all with a smaller one.
+    number: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Core {
+    at_work: Option<(Time, Work)>,
+    busy_ns: u64,
+}
+
+/// What waits for a core: commands, operations that the host waits for, and others.
+type Queue = [VecDeque<Item>; 3];
+const COMMANDS: usize = 0;
+const BACKGROUND: usize = 2;
+
+/// The cores and what waits for them.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller {
+    config: ControllerConfig,
+    cores: Vec<Core>,
+    /// One for all cores, or one for each.
+    queues: Vec<Queue>,
+    /// When the first core has done its work; [`Time::MAX`] = none is at work.
+    next: Time,
+    number: u64,
+    commands: u64,
+    /// Mapping units that an operation under way handles beside those of commands, by its slot.
+    units: Vec<u32>,
+    /// Reads that hold a core.
+    holding: Vec<OpId>,
+    busy_ns: [u64; PURPOSES],
+}
+
+impl Controller {
+    /// The cores, if there are any.
+    pub fn new(config: &ControllerConfig) -> Option<Self> {
+        let cores = config.cores as usize;
+        let queues = if config.assign == Assign::ByDie { cores } else { 1 };
+        (cores > 0).then(|| Self {
+            config: config.clone(),
+            cores: vec![Core::default(); cores],
+            queues: vec![Queue::default(); queues],
+            next: Time::MAX,
+            number: 0,
+            commands: 0,
+            units: Vec::new(),
+            holding: Vec::new(),
+            busy_ns: [0; PURPOSES],
+        })
+    }
+
+    // ---- what comes in ------------------------------------------------------------------------------
+
+    /// The host's command in `slot` is there, with so many mapping units to handle.
+    pub fn command(&mut self, now: Time, slot: u32, units: u64) {
+        let ns = self.config.command_ns + units * self.config.unit_ns;
+        let queue = self.commands as usize % self.queues.len();
+        self.commands += 1;
+        self.enter(now, queue, COMMANDS, Work::Command(slot), ns, 0);
+    }
+
+    /// An operation handles another mapping unit that no command did.
+    pub fn note_unit(&mut self, op: OpId) {
+        if self.units.len() <= op.0 as usize {
+            self.units.resize(op.0 as usize + 1, 0);
+        }
+        self.units[op.0 as usize] += 1;
+    }
+
+    /// An operation may go to its die; true if it costs nothing and goes at once.
+    pub fn operation(&mut self, now: Time, ready: &Ready) -> bool {
+        let units = self.units.get_mut(ready.op.0 as usize).map_or(0, std::mem::take);
+        let ns = self.config.operation_ns + u64::from(units) * self.config.unit_ns;
+        if ns == 0 {
+            return true;
+        }
+        let queue = ready.die as usize % self.queues.len();
+        let class = if ready.background { BACKGROUND } else { 1 };
+        self.enter(now, queue, class, Work::Operation(ready.op), ns, 1 + ready.cause as usize);
+        false
+    }
+
+    fn enter(&mut self, now: Time, queue: usize, class: usize, work: Work, ns: Time, purpose: usize) {
+        let item = Item { work, ns, purpose, number: self.number };
+        self.number += 1;
+        self.queues[queue][class].push_back(item);
+        self.employ(now, queue);
+    }
+
+    /// A read of a read-modify-write was ordered: the core that ordered it waits for it, if cores do.
+    pub fn hold(&mut self, read: OpId) {
+        if self.config.blocking_rmw {
+            self.holding.push(read);
+        }
+    }
+
+    /// An operation is done; whether a core that waited for it goes on.
+    pub fn let_go(&mut self, now: Time, op: OpId) -> bool {
+        let before = self.holding.len();
+        self.holding.retain(|&held| held != op);
+        if self.holding.len() == before {
+            return false;
+        }
+        for queue in 0..self.queues.len() {
+            self.employ(now, queue);
+        }
+        true
+    }
+
+    /// Whether reads hold all cores: nothing of the host's is carried out.
+    pub fn is_held(&self) -> bool {
+        self.holding.len() >= self.cores.len()
+    }
+
+    // ---- work ---------------------------------------------------------------------------------------
+
+    /// Idle cores take what waits in a queue.
+    fn employ(&mut self, now: Time, queue: usize) {
+        let own = if self.queues.len() > 1 { queue..queue + 1 } else { 0..self.cores.len() };
+        for core in own {
+            if self.cores[core].at_work.is_none() {
+                let Some(item) = self.pick(queue) else { break };
+                let core = &mut self.cores[core];
+                core.at_work = Some((now + item.ns, item.work));
+                core.busy_ns += item.ns;
+                self.busy_ns[item.purpose] += item.ns;
+                self.next = self.next.min(now + item.ns);
+            }
+        }
+    }
+
+    fn pick(&mut self, queue: usize) -> Option<Item> {
+        let held = self.is_held();
+        let queue = &mut self.queues[queue];
+        let front = |class: usize| queue[class].front().map(|item| (item.number, class));
+        let commands = front(COMMANDS).filter(|_| !held);
+        let first = commands.into_iter().chain(front(1)).min();
+        let background = front(BACKGROUND);
+        let chosen = if self.config.priority {
+            first.or(background)
+        } else {
+            first.into_iter().chain(background).min()
+        };
+        queue[chosen?.1].pop_front()
+    }
+
+    /// When a core has done its work; [`Time::MAX`] = none is at work.
+    #[inline]
+    pub fn next_event(&self) -> Time {
+        self.next
+    }
+
+    /// What a core has done by `now`, when there is something.
+    pub fn step(&mut self, now: Time) -> Option<Work> {
+        let done = |core: &Core| core.at_work.is_some_and(|(at, _)| at <= now);
+        let core = self.cores.iter().position(done)?;
+        let (_, work) = self.cores[core].at_work.take()?;
+        self.employ(now, if self.queues.len() > 1 { core } else { 0 });
+        let ends = self.cores.iter().filter_map(|core| core.at_work.map(|(at, _)| at));
+        self.next = ends.min().unwrap_or(Time::MAX);
+        Some(work)
+    }
+
+    // ---- accounts -----------------------------------------------------------------------------------
+
+    /// Nanoseconds that cores were busy, by purpose.
+    pub fn busy_ns(&self) -> [u64; PURPOSES] {
+        self.busy_ns
+    }
+    /// Nanoseconds that each core was busy.
+    pub fn core_busy_ns(&self) -> Vec<u64> {
+        self.cores.iter().map(|core| core.busy_ns).collect()
+    }
+    /// Counts from zero again.
+    pub fn reset_counters(&mut self) {
+        self.busy_ns = [0; PURPOSES];
+        self.cores.iter_mut().for_each(|core| core.busy_ns = 0);
+    }
+    /// Goes on counting where a controller was before a power cut.
+    pub fn carry_over(&mut self, before: &Self) {
+        self.busy_ns = before.busy_ns;
+        self.cores.iter_mut().zip(&before.cores).for_each(|(core, before)| core.busy_ns = before.busy_ns);
+    }
+}

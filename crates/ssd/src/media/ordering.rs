@@ -1,0 +1,90 @@
+//! What the controller does between a decision and the flash, and when a die has taken a page.
+
+use nandle_nand::{OpId, Time};
+
+use super::{Media, Stepped};
+use crate::controller::{Controller, Work};
+
+impl Media {
+    /// From now on operations go to their dies when `controller` has ordered them.
+    pub(crate) fn set_controller(&mut self, controller: Controller) {
+        self.nand.wait_for_controller();
+        self.controller = Some(Box::new(controller));
+    }
+    /// The controller, if its work takes time.
+    #[inline]
+    pub(crate) fn controller(&self) -> Option<&Controller> {
+        self.controller.as_deref()
+    }
+    #[inline]
+    pub(crate) fn controller_mut(&mut self) -> Option<&mut Controller> {
+        self.controller.as_deref_mut()
+    }
+    /// Whether reads hold all cores: nothing of the host's is carried out.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.controller.as_ref().is_some_and(|controller| controller.is_held())
+    }
+
+    #[inline(never)]
+    pub(super) fn next_of_both(&self) -> Option<Time> {
+        let orders = self.controller.as_ref().map_or(Time::MAX, |controller| controller.next_event());
+        let next = orders.min(self.nand.next_event().unwrap_or(Time::MAX));
+        (next != Time::MAX).then_some(next)
+    }
+
+    /// The flash goes before the controller where both have something at the same time.
+    #[inline(never)]
+    pub(super) fn step_either(&mut self) -> Stepped {
+        let at = self.controller.as_ref().map_or(Time::MAX, |controller| controller.next_event());
+        self.nand.forget_done();
+        if self.nand.next_event().is_some_and(|flash| flash <= at) {
+            self.nand.step();
+            return Stepped::Flash;
+        }
+        self.nand.advance(at);
+        let work = self.controller.as_mut().and_then(|controller| controller.step(at));
+        match work {
+            Some(Work::Command(slot)) => return Stepped::Command(slot),
+            Some(Work::Operation(op)) => self.nand.start(op),
+            None => {}
+        }
+        Stepped::Flash
+    }
+
+    /// Operations that may go to their dies pass the controller; with those that do so at once others may.
+    #[inline(never)]
+    pub(super) fn order_ready(&mut self) {
+        let now = self.nand.now();
+        let mut went = true;
+        while std::mem::take(&mut went) {
+            while let Some(ready) = self.nand.next_ready() {
+                if self.controller.as_mut().is_none_or(|controller| controller.operation(now, &ready)) {
+                    self.nand.start(ready.op);
+                    went = true;
+                }
+            }
+            if went {
+                self.nand.settle();
+            }
+        }
+    }
+
+    /// A read is done; whether a core that waited for it goes on.
+    #[inline]
+    pub(crate) fn let_go(&mut self, op: OpId) -> bool {
+        let now = self.nand.now();
+        self.controller.as_mut().is_some_and(|controller| controller.let_go(now, op))
+    }
+
+    /// From now on [`Media::taken`] says what buffered sectors dies have taken over.
+    pub(crate) fn tell_handover(&mut self) {
+        self.nand.tell_handover();
+    }
+    /// Buffered sectors whose pages were in their dies' registers with the last step: they are released.
+    #[inline]
+    pub(crate) fn taken(&mut self) -> u32 {
+        let Self { nand, waiters, .. } = self;
+        nand.taken().iter().map(|&op| waiters.release(op)).sum()
+    }
+}
