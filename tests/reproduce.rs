@@ -62,6 +62,16 @@ fn the_micron_amplifies_as_its_counter_says() {
     }
 }
 
+/// Neither the die's times nor its controller were chosen by this figure: the first minute of random writes.
+#[test]
+fn the_micron_takes_random_writes_as_fast_as_measured() {
+    let (report, _) = report("real-drives", &["--claim", "real-throughput", "-j", "2"]);
+    let fresh = report.claims.iter().find(|c| c.what.contains("micron-7450-max") && c.what.contains("fresh"));
+    let fresh = fresh.expect("the Micron's fresh throughput");
+    let ours = fresh.ours.expect("computed");
+    assert!((ours / fresh.paper - 1.0).abs() < 0.15, "{ours} for {}", fresh.paper);
+}
+
 #[test]
 fn unaligned_writes_make_tails() {
     let (report, _) = report("waflash", &["--claim", "waflash-fig1-tail"]);

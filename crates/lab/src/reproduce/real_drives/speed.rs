@@ -2,9 +2,9 @@
 
 use super::super::simulate::{Instant, Measured, simulate};
 use super::super::{Bench, Cell, Claim, Report, Rule, Table};
+use super::claims::{self, KNEE, LATENCY, SHEET, THROUGHPUT};
 use super::measured::{self, Latency, Run};
 use super::scaled::fast;
-use super::{KNEE, LATENCY, SHEET, THROUGHPUT};
 use crate::Error;
 use crate::workload::{Asked, Mode};
 
@@ -302,6 +302,7 @@ pub fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
     table.rows = plan.jobs.iter().zip(&results).map(|(job, m)| cells(job, m)).collect();
     for row in plan.rows {
         let (job, ours) = (&plan.jobs[row.job], row.figure.of(&results[row.job]));
+        let why = claims::why(row.id, &row.what, &job.workload);
         let claim = Claim::new(
             row.id,
             row.place,
@@ -311,7 +312,7 @@ pub fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
             ours,
             Rule::Value(row.margin),
         );
-        let claim = claim.because(super::why(row.id, &job.workload));
+        let claim = claim.because(why);
         report.claims.push(if row.fitted { claim.fitted() } else { claim });
     }
     if !table.rows.is_empty() {
