@@ -21,7 +21,16 @@ fn documented() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cost.md")).expect("there")
 }
 
-/// Numbers of a line with their units taken as they are.
+fn number(word: &str) -> f64 {
+    word.parse().unwrap_or_else(|_| panic!("{word:?}: expected a number"))
+}
+
+/// A number of bytes and its unit.
+fn size(words: &[String]) -> f64 {
+    let unit = ["B", "KiB", "MiB", "GiB"].iter().position(|&unit| unit == words[1]).expect("a unit");
+    number(&words[0]) * 1024f64.powi(i32::try_from(unit).expect("small"))
+}
+
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -40,8 +49,13 @@ fn the_documented_recipe_gives_the_documented_figures() {
     let program = assert_cmd::cargo::cargo_bin("nandle");
     let folder = program.parent().expect("a folder").display().to_string();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    // By night all eight; by day two of them.
+    let (record, _) = recipe.split_once("nandle cost").expect("two commands");
+    let nightly = std::env::var_os("NANDLE_NIGHTLY").is_some();
+    let cost =
+        if nightly { &recipe[record.len()..] } else { "nandle cost wal-4096.parquet delete-4096.parquet" };
     let output = std::process::Command::new("sh")
-        .args(["-ec", &recipe])
+        .args(["-ec", &format!("{record}{cost}")])
         .env("PATH", path)
         .current_dir(dir.path())
         .output()
@@ -54,19 +68,26 @@ fn the_documented_recipe_gives_the_documented_figures() {
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
     let same = page.contains(&format!("SQLite {version}"));
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(found.trim_end().lines().count(), expected.lines().count(), "{found}");
-    for (found, expected) in found.lines().zip(expected.lines()).skip(1) {
-        let (found, expected) = (words(found), words(expected));
-        assert_eq!(found[0], expected[0]);
+    assert_eq!(
+        found.trim_end().lines().count(),
+        if nightly { expected.lines().count() } else { 3 },
+        "{found}"
+    );
+    for found in found.lines().skip(1) {
+        let found = words(found);
+        let line = expected.lines().find(|line| line.starts_with(&found[0])).expect("a documented line");
+        let expected = words(line);
         if !same {
             continue;
         }
-        assert_eq!(found[1..5], expected[1..5], "bytes of {}", found[0]);
-        // Times of the recording take part in when it is committed in the background: no more than that.
+        // A recording that takes longer has more commits in the background; no more than that may differ.
+        let near = |what: &str, found: f64, expected: f64, within: f64| {
+            assert!((found / expected - 1.0).abs() < within, "{line}: {what} {found}, documented {expected}");
+        };
+        near("by the program", size(&found[1..3]), size(&expected[1..3]), 0.01);
+        near("by the file system", size(&found[3..5]), size(&expected[3..5]), 0.05);
         for at in [5, 6] {
-            let number = |words: &[String]| words[at].parse::<f64>().expect("a number");
-            let (found, expected) = (number(&found), number(&expected));
-            assert!((found / expected - 1.0).abs() < 0.1, "{found} and {expected}");
+            near("amplification", number(&found[at]), number(&expected[at]), 0.1);
         }
     }
     if !same {
