@@ -67,7 +67,7 @@ fn fio_verifies_what_it_wrote() {
 #[test]
 fn nbd_tools_and_qemu_agree_on_the_contents() {
     let dir = temp();
-    let server = Served::start(dir.path(), &["--timing", "off"]);
+    let server = Served::start(dir.path(), &["--device", "demo-page", "--timing", "off"]);
     let uri = server.uri();
     // A file with data, holes and zeros.
     let mut data = vec![0_u8; 24 << 20];

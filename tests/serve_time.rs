@@ -223,7 +223,7 @@ fn measured(sets: &[String], depth: usize, count: usize, dilation: f64) -> (Figu
 
 #[test]
 fn dilated_time_is_the_drives_at_any_queue_depth() {
-    // 16 dies, reads of 50 us: up to 200,000 requests a second, which no host of this kind serves over a socket.
+    // 8 dies without a write buffer, half of them full: each write is a read-modify-write.
     let sets: Vec<String> = [
         "geometry.channels=4",
         "geometry.blocks_per_plane=64",

@@ -265,8 +265,6 @@ pub struct Doctor {
     /// Measure what this machine can serve in real time, by transport: some seconds.
     #[arg(long)]
     pub calibrate: bool,
-    #[command(flatten)]
-    pub listing: Listing,
 }
 
 /// `nandle flashalloc`

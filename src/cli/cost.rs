@@ -13,7 +13,7 @@ use crate::progress::Runs;
 /// `nandle cost`
 #[derive(Debug, Group)]
 pub struct CostArgs {
-    /// Traces that `nandle record` wrote, or others; several are set side by side.
+    /// Traces that `nandle record` wrote, or others. Of one is said what would help; several are set side by side.
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
     /// Preset name (see `nandle presets`) or TOML file.
@@ -74,6 +74,7 @@ pub fn cost(args: &CostArgs) -> Result<(), Failure> {
             share: args.share,
             drive_writes: args.drive_writes,
             whole: args.whole,
+            helps: !several,
             jobs,
             seed: args.seed,
             output,

@@ -42,6 +42,8 @@ pub struct Question {
     pub drive_writes: f64,
     /// Simulate the whole drive and not one with fewer blocks.
     pub whole: bool,
+    /// Ask what would help, too.
+    pub helps: bool,
     /// Runs at a time.
     pub jobs: usize,
     /// Seed of every random choice.
@@ -144,7 +146,7 @@ struct Way {
 const PLAIN: Layout = Layout { align: None, trims: false, objects_from: None };
 
 impl Question {
-    /// Answers it for one trace. `progress` is told what was begun and ended.
+    /// Answers it for one trace. `progress` is told how the runs go.
     ///
     /// # Errors
     /// If the device or the trace make no sense, or the simulation of the trace as it is fails.
@@ -289,6 +291,9 @@ impl Question {
         let config = &drive.config;
         let page = u64::from(config.geometry.page_bytes);
         let mut ways = vec![way("as it is", "the recording on this drive", None, vec![], PLAIN)];
+        if !self.helps {
+            return ways;
+        }
         let unit = if config.mapping.unit_bytes == 0 { page } else { u64::from(config.mapping.unit_bytes) };
         for bytes in [4096, 16_384, 65_536] {
             if bytes != unit && bytes >= u64::from(config.geometry.sector_bytes) {

@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
 
     fn path(&self, file: FileId) -> String {
         match self.paths.get(&file) {
-            Some(path) if path.is_empty() => ".".into(),
+            Some(path) if path.is_empty() => "$NANDLE_DIR".into(),
             Some(path) => path.clone(),
             None => format!("file {file}"),
         }
@@ -265,12 +265,13 @@ fn story(failure: &Failure, moment: &Moment, lie: Option<Lie>) -> String {
     let others = failure.writes.len() - told.len();
     if failure.by_loss {
         if others > 0 {
-            let _ = writeln!(text, "All else that was not flushed ({others} steps) reached flash.");
+            let _ = writeln!(text, "All else that was not flushed ({}) reached flash.", steps(others));
         }
     } else if others > 0 {
         let _ = writeln!(
             text,
-            "Of what else was not flushed ({others} steps) nothing reached flash, which does not matter."
+            "Of what else was not flushed ({}) nothing reached flash, which does not matter.",
+            steps(others)
         );
     }
     let (Some(low), Some(high)) = (told.iter().map(|w| w.number).min(), told.iter().map(|w| w.number).max())
@@ -312,6 +313,10 @@ fn story(failure: &Failure, moment: &Moment, lie: Option<Lie>) -> String {
     }
     text += "\n";
     text
+}
+
+fn steps(count: usize) -> String {
+    if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }
 
 /// Whether two are told in one line.
