@@ -48,7 +48,7 @@ fn a_workload_is_a_function_of_its_name_and_seed() {
             drain(workload.phases.into_iter().next_back().unwrap().into_source())
         };
         assert_eq!(draw(1), draw(1), "{name}");
-        if !["sequential-write", "ssdiq-sequential"].contains(&name.as_str()) {
+        if !["sequential-write", "sequential-read", "ssdiq-sequential"].contains(&name.as_str()) {
             assert_ne!(draw(1), draw(2), "{name}");
         }
     }

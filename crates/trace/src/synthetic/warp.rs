@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nandle_random::{Alias, FioZipf, Stream};
 
 use super::options::Options;
-use super::writers::{Place, Writes};
+use super::writers::{Place, Writes, write};
 use super::{Entry, Phase, Replay, Target, User, Workload};
 use crate::{Error, Request, Source, Turn};
 
@@ -131,15 +131,7 @@ impl Source for Streamed {
                 break;
             }
             let at = self.base + self.skew.next(&mut self.stream) * self.block_bytes;
-            out.push(Request {
-                time_ns: 0,
-                offset: at,
-                bytes: self.block_bytes,
-                object: 0,
-                stream: self.handle,
-                op: crate::Op::Write,
-                fua: false,
-            });
+            out.push(write(at, self.block_bytes, self.handle));
         }
         Ok(())
     }
