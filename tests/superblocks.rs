@@ -3,6 +3,7 @@
 //! Method: the oracle on every small device with superblocks, with and without power cuts; counts that follow from
 //! the configuration alone; faults at chosen reads, programs and erases.
 
+use nandle_lab::config::Wanted;
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
 use nandle_ssd::nand::Cause;
@@ -306,4 +307,64 @@ fn superblocks_that_do_not_fit_are_refused_with_what_would() {
         c.scheme.allocation = "papa".into();
     });
     assert!(types.contains("scheme.striping = superblock"), "{types}");
+}
+
+// ---- aged drives --------------------------------------------------------------------------------
+
+/// `modern-tlc` with 32 blocks of 96 pages a plane, and what else is set.
+fn modern(sets: &[&str]) -> DeviceConfig {
+    let small = ["geometry.blocks_per_plane=32", "geometry.pages_per_block=96", "op_ratio=0.9"];
+    let sets: Vec<String> = small.iter().chain(sets).map(|set| (*set).to_owned()).collect();
+    Wanted { device: "modern-tlc", sets: &sets, ..Default::default() }.load().expect("a valid device").config
+}
+
+/// 10^6 bytes a second of sequential writes of 128 KiB, 32 at a time, over 60% of the drive.
+fn sequential(ssd: &mut Ssd) -> f64 {
+    let requests = ssd.layout().logical_sectors * 6 / 10 / 32;
+    let erases = ssd.flash().counters().erases;
+    let (took, _) = closed(ssd, 32, requests, |n| (Op::Write, n * 32, 32));
+    assert_eq!(ssd.flash().counters().erases, erases, "without collection");
+    (requests * 131_072) as f64 * 1e3 / took as f64
+}
+
+#[test]
+fn an_aged_drive_writes_sequentially_as_fast_as_a_fresh_one() {
+    // By logical page number the planes of a die fall out of step: one frontier is a page ahead of another, and no
+    // operation covers both any more. In a superblock they cannot.
+    for (what, sets) in [
+        ("CWDP", &[][..]),
+        ("superblocks", &["scheme.striping=superblock"]),
+        ("superblocks, 4 KiB units", &["scheme.striping=superblock", "mapping.unit_bytes=4096"]),
+        (
+            "superblocks, 4 KiB units, parity 1 of 16",
+            &[
+                "scheme.striping=superblock",
+                "mapping.unit_bytes=4096",
+                "superblock.parity=16",
+                "op_ratio=1.2",
+            ],
+        ),
+    ] {
+        let config = modern(sets);
+        let fresh = sequential(&mut Ssd::new(&config, 0, 1).expect("valid"));
+        // Half of the logical pages are there from the beginning, at random places.
+        let share = 0.5 / 1.9;
+        let filled = [format!("precondition.used={share}"), format!("precondition.valid={share}")];
+        let filled: Vec<&str> = sets.iter().copied().chain(filled.iter().map(String::as_str)).collect();
+        let filled = sequential(&mut Ssd::new(&modern(&filled), 0, 1).expect("valid"));
+        // All were written once in sequence, and some again at random.
+        let mut ssd = Ssd::new(&config, 0, 1).expect("valid");
+        let sectors = ssd.layout().logical_sectors;
+        let mut draw = Stream::new(1, "aged");
+        closed(&mut ssd, 32, sectors / 32, |n| (Op::Write, n * 32, 32));
+        closed(&mut ssd, 32, sectors / 40, |_| (Op::Write, draw.below(sectors), 1));
+        // What waits in the buffer is a debt of those writes.
+        one(&mut ssd, Op::Flush, 0, 0);
+        let aged = sequential(&mut ssd);
+        println!("{what}: fresh {fresh:.0} MB/s, filled {filled:.0}, overwritten {aged:.0}");
+        if what != "CWDP" {
+            assert!((filled / fresh - 1.0).abs() < 0.03, "{what}: {fresh} MB/s, filled {filled}");
+            assert!((aged / fresh - 1.0).abs() < 0.03, "{what}: {fresh} MB/s, aged {aged}");
+        }
+    }
 }

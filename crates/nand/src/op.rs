@@ -101,6 +101,8 @@ pub(crate) struct Op {
     pub background: bool,
     pub started_once: bool,
     pub copyback: bool,
+    /// One of the waits is for the program before it in its block to start.
+    pub behind: bool,
     /// Ordered and not yet done.
     pub pending: bool,
     /// The program of a page that is still being filled.

@@ -425,6 +425,7 @@ impl Nand {
             background,
             started_once: false,
             copyback: false,
+            behind: false,
             pending: true,
             open: false,
         };
@@ -648,7 +649,9 @@ impl Nand {
         let tail = &mut self.ops[tail as usize];
         tail.chain = op;
         if !tail.started_once {
-            self.ops[op as usize].waits += 1;
+            let slot = &mut self.ops[op as usize];
+            slot.waits += 1;
+            slot.behind = true;
         }
     }
 
@@ -793,7 +796,7 @@ impl Nand {
         self.counters.programs[Cause::Parity as usize][kind] += self.gang;
         for ppn in self.array.stripe_of(last) {
             if let Some(OpId(data)) = self.program_of(ppn)
-                && self.ops[data as usize].waits > 0
+                && self.ops[data as usize].waits > u32::from(self.ops[data as usize].behind)
             {
                 self.ops[data as usize].parity = op;
                 self.ops[op as usize].waits += 1;
@@ -1036,6 +1039,7 @@ impl Nand {
         slot.started = self.now;
         let follower = slot.chain;
         if slot.kind == Kind::Program && follower != NONE {
+            self.ops[follower as usize].behind = false;
             self.release_wait(follower);
         }
     }

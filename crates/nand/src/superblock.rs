@@ -98,12 +98,12 @@ impl Array {
         }
         let block = self.geometry.block_of(ppn);
         let page = self.geometry.page_of(ppn) >> self.slot_bits;
-        let (first, last) = self.weave.stripe(page);
         let ppn_of = |page: u32| self.geometry.ppn(block, page << self.slot_bits);
-        let whole = (first..=last).all(|page| !matches!(self.page_use(ppn_of(page)), PageUse::Erased));
-        let sound = whole && !self.weave.without.contains(&ppn_of(last).0);
-        let others = (first..=last).filter(|&other| other != page).map(ppn_of);
-        sound.then(|| (others.collect(), ppn_of(last)))
+        let stripe = || self.weave.stripe(page).map(ppn_of);
+        let last = ppn_of(self.weave.last_of_stripe(page));
+        let whole = stripe().all(|ppn| !matches!(self.page_use(ppn), PageUse::Erased));
+        let sound = whole && !self.weave.without.contains(&last.0);
+        sound.then(|| (stripe().filter(|&other| other != ppn_of(page)).collect(), last))
     }
 
     /// Whether a page of a stripe can be read as it is.
@@ -132,9 +132,9 @@ impl Array {
     }
     /// The pages of the stripe that ends with `last`.
     pub(crate) fn stripe_of(&self, last: Ppn) -> impl Iterator<Item = Ppn> + use<> {
-        let (first, _) = self.weave.stripe(self.geometry.page_of(last) >> self.slot_bits);
-        let first = self.geometry.ppn(self.geometry.block_of(last), first << self.slot_bits);
-        (first.0..=last.0).step_by(1 << self.slot_bits).map(Ppn)
+        let (block, bits) = (self.geometry.block_of(last), self.slot_bits);
+        let first = self.geometry.ppn(block, 0).0;
+        self.weave.stripe(self.geometry.page_of(last) >> bits).map(move |page| Ppn(first | page << bits))
     }
     /// The column of `block` that lies in a plane of the flash.
     pub(crate) fn column_in(&self, block: Block, plane: u32) -> u32 {
@@ -230,7 +230,7 @@ impl Array {
                     self.note_change(crate::Change::Page(ppn));
                 }
                 if self.weave.parity > 0 {
-                    let last = self.weave.stripe(self.geometry.page_of(first) >> self.slot_bits).1;
+                    let last = self.weave.last_of_stripe(self.geometry.page_of(first) >> self.slot_bits);
                     self.lose_parity(self.geometry.ppn(block, last << self.slot_bits));
                 }
             }

@@ -31,6 +31,12 @@ impl Superblocks {
         self.dies * self.flash.planes_per_die
     }
 
+    /// Planes of a die whose pages have stripes of their own, so that parity is programmed by one operation as data are.
+    fn together(&self) -> u32 {
+        let across_dies = self.parity > 0 && self.dies.is_multiple_of(self.parity);
+        if self.planes_first && across_dies { self.flash.planes_per_die } else { 1 }
+    }
+
     /// The shape as it is addressed: superblocks as blocks, sets of dies as planes, without the pages of parity.
     pub fn addressed(&self) -> Geometry {
         let parity = if self.parity == 0 { 0 } else { self.width() / self.parity };
@@ -74,6 +80,8 @@ pub(crate) struct Weave {
     pub width: u32,
     /// Pages of a row that have an address.
     data: u32,
+    /// Columns that follow each other, are programmed by one operation, and have a stripe each.
+    together: u32,
     pub parity: u32,
     pub planes: Box<[u32]>,
     /// Good blocks of each plane that no superblock has.
@@ -91,6 +99,7 @@ impl Weave {
             flash: geometry.clone(),
             width: 1,
             data: 1,
+            together: 1,
             parity: 0,
             planes: Box::default(),
             spares: Vec::new(),
@@ -105,6 +114,7 @@ impl Weave {
             flash: Shape::new(of.flash.clone()),
             width: of.width(),
             data,
+            together: of.together(),
             parity: of.parity,
             planes: of.planes(),
             spares: vec![0; of.flash.planes() as usize],
@@ -124,8 +134,8 @@ impl Weave {
         if self.parity == 0 {
             return (row, n);
         }
-        let (stripe, at) = (n / (self.parity - 1), n % (self.parity - 1));
-        (row, stripe * self.parity + at + u32::from(at >= row % self.parity))
+        let (set, at, plane) = self.in_stripe(n, self.parity - 1);
+        (row, self.column(set, at + u32::from(at >= row % self.parity), plane))
     }
 
     /// The page that is `n`th in the row that is `turn`th to be written.
@@ -143,8 +153,9 @@ impl Weave {
         if self.parity == 0 {
             return Some(self.page(row, column));
         }
-        let (stripe, at, of_parity) = (column / self.parity, column % self.parity, row % self.parity);
-        (at != of_parity).then(|| self.page(row, stripe * (self.parity - 1) + at - u32::from(at > of_parity)))
+        let ((set, at, plane), of_parity) = (self.in_stripe(column, self.parity), row % self.parity);
+        let data = || (set * (self.parity - 1) + at - u32::from(at > of_parity)) * self.together + plane;
+        (at != of_parity).then(|| self.page(row, data()))
     }
 
     /// The column that holds the parity of the stripe of which `page` is the last page; none if it is not the last.
@@ -153,15 +164,29 @@ impl Weave {
             return None;
         }
         let (row, n) = (page / self.data, page % self.data);
-        let each = self.parity - 1;
-        (n % each == each - 1).then(|| n / each * self.parity + row % self.parity)
+        let (set, at, plane) = self.in_stripe(n, self.parity - 1);
+        (at == self.parity - 2).then(|| self.column(set, row % self.parity, plane))
     }
 
-    /// The first and the last page of the stripe of `page`.
-    pub fn stripe(&self, page: u32) -> (u32, u32) {
-        let each = self.parity - 1;
-        let first = page - page % self.data % each;
-        (first, first + each - 1)
+    /// The pages of the stripe of `page`, in order.
+    pub fn stripe(&self, page: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        let (_, at, _) = self.in_stripe(page % self.data, self.parity - 1);
+        let (first, each, step) = (page - at * self.together, self.parity - 1, self.together);
+        (0..each).map(move |n| first + n * step)
+    }
+    /// The last page of the stripe of `page`.
+    pub fn last_of_stripe(&self, page: u32) -> u32 {
+        self.stripe(page).next_back().unwrap_or(page)
+    }
+
+    /// The `n`th of a row in sets of `each` dies, of each of which pages of several planes belong together: the set, the
+    /// die of it, and the plane.
+    fn in_stripe(&self, n: u32, each: u32) -> (u32, u32, u32) {
+        let (dies, plane) = (n / self.together, n % self.together);
+        (dies / each, dies % each, plane)
+    }
+    fn column(&self, set: u32, die: u32, plane: u32) -> u32 {
+        (set * self.parity + die) * self.together + plane
     }
 
     /// What is known of the pages of a block that is erased is forgotten.
@@ -195,8 +220,10 @@ mod tests {
 
     #[test]
     fn rows_fill_every_column_once_and_parity_goes_round() {
-        for parity in [0, 2, 4, 8] {
-            let of = superblocks(parity);
+        for (parity, planes_first) in
+            [(0, false), (2, false), (4, false), (8, false), (2, true), (4, true), (8, true)]
+        {
+            let of = Superblocks { planes_first, ..superblocks(parity) };
             let weave = Weave::new(&of);
             let mut taken = std::collections::BTreeSet::new();
             for page in 0..of.addressed().pages_per_block {
@@ -206,6 +233,12 @@ mod tests {
                 if let Some(column) = weave.parity_behind(page) {
                     assert_eq!(weave.page_in(row, column), None);
                     assert!(taken.insert((row, column)), "parity of page {page} lies where another does");
+                    // One page of each of as many dies, if there are as many.
+                    let dies = weave.stripe(page).map(|page| weave.place(page).1).chain([column]);
+                    let dies = dies.map(|column| of.flash.die_of_plane(weave.planes[column as usize]));
+                    let dies: std::collections::BTreeSet<u32> = dies.collect();
+                    assert_eq!(dies.len() as u32, parity.min(4));
+                    assert_eq!(weave.last_of_stripe(page), page);
                 }
             }
             let all: Vec<(u32, u32)> = (0..5).flat_map(|row| (0..8).map(move |n| (row, n))).collect();
