@@ -49,6 +49,29 @@ fn buffers_on_the_twins() {
     assert!(pc_lru < mca && mca < 1.0, "pc-lru {pc_lru}, mca {mca}, lru 1");
 }
 
+/// A counter of a real drive: the Micron's amplification of uniform writes over 50%, 70% and 80% of it, to which
+/// nothing was fitted.
+#[test]
+fn the_micron_amplifies_as_its_counter_says() {
+    let (report, _) = report("real-drives", &["--claim", "real-waf-uniform", "-j", "2"]);
+    let predicted = report.claims.iter().filter(|c| c.place == "counter" && c.predicts());
+    let figures: Vec<(f64, f64)> = predicted.map(|c| (c.paper, c.ours.expect("computed"))).collect();
+    assert!(figures.len() >= 3, "{:?}", report.claims);
+    for (theirs, ours) in figures {
+        assert!((ours / theirs - 1.0).abs() < 0.05, "{ours} for {theirs}");
+    }
+}
+
+/// Neither the die's times nor its controller were chosen by this figure: the first minute of random writes.
+#[test]
+fn the_micron_takes_random_writes_as_fast_as_measured() {
+    let (report, _) = report("real-drives", &["--claim", "real-throughput", "-j", "2"]);
+    let fresh = report.claims.iter().find(|c| c.what.contains("micron-7450-max") && c.what.contains("fresh"));
+    let fresh = fresh.expect("the Micron's fresh throughput");
+    let ours = fresh.ours.expect("computed");
+    assert!((ours / fresh.paper - 1.0).abs() < 0.15, "{ours} for {}", fresh.paper);
+}
+
 #[test]
 fn unaligned_writes_make_tails() {
     let (report, _) = report("waflash", &["--claim", "waflash-fig1-tail"]);

@@ -67,7 +67,7 @@ fn fio_verifies_what_it_wrote() {
 #[test]
 fn nbd_tools_and_qemu_agree_on_the_contents() {
     let dir = temp();
-    let server = Served::start(dir.path(), &["--timing", "off"]);
+    let server = Served::start(dir.path(), &["--device", "demo-page", "--timing", "off"]);
     let uri = server.uri();
     // A file with data, holes and zeros.
     let mut data = vec![0_u8; 24 << 20];
@@ -390,4 +390,40 @@ fn a_recorded_trace_replays_to_the_same_flash_operations() {
         }
         assert_eq!(served["host"]["all"]["requests"], replayed["host"]["all"]["requests"]);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn large_writes_use_the_same_memory_again() {
+    const LARGE: u32 = 128 << 10;
+    let dir = temp();
+    // 128 MiB of flash, all of whose memory is there once it has been written to.
+    let sets = ["geometry.blocks_per_plane=16", "geometry.pages_per_block=32", "op_ratio=0.8"];
+    let mut args = vec!["--device", "demo-page", "--timing", "off"];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    let served = Served::start(dir.path(), &args);
+    let mut client = served.client();
+    let places = client.bytes / u64::from(LARGE);
+    let data = vec![7; LARGE as usize];
+    let mut draw = Stream::new(3, "large writes");
+    let mut write = |count: u64| {
+        for _ in 0..count {
+            while client.under_way() >= 4 {
+                client.receive().expect("an answer");
+            }
+            let at = draw.below(places) * u64::from(LARGE);
+            client.send(command::WRITE, 0, at, LARGE, &data).expect("sent");
+        }
+    };
+    // Pages of memory that it touched for the first time.
+    let faults = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", served.id())).expect("its state");
+        let fields: Vec<&str> = text.rsplit(')').next().expect("fields").split_whitespace().collect();
+        fields[7].parse::<f64>().expect("a count")
+    };
+    write(4096);
+    let before = faults();
+    write(1024);
+    let each = (faults() - before) / 1024.0;
+    assert!(each < 4.0, "{each} of the 32 pages of each write are touched for the first time");
 }

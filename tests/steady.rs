@@ -42,18 +42,24 @@ fn lambert_w(x: f64) -> f64 {
 fn uniform_writes_come_to_rest_at_the_theory_on_every_fraction() {
     let mut latencies = Vec::new();
     for device in ["gc20@1/8", "gc20@1/2"] {
-        let s = run(device, &["gc.victim=fifo", "gc.copies_in_flight=1"], "gc20", Until::default());
+        let sets = [
+            "geometry.blocks_per_plane=1024",
+            "geometry.pages_per_block=16",
+            "gc.victim=fifo",
+            "gc.copies_in_flight=1",
+        ];
+        let s = run(device, &sets, "gc20", Until::default());
         assert!(s.steady.reached && s.complete && s.steady_state, "{device}: {}", s.steady_state_reason);
         // A block free and one open, on average, of each of the 32 planes are no spare.
-        let held = 32 * 2 * 64 * 8192;
+        let held = 32 * 2 * 16 * 8192;
         let alpha = (s.device_bytes.raw - held) as f64 / s.device_bytes.logical as f64;
         let theory = alpha / (alpha + lambert_w(-alpha * (-alpha).exp()));
         let waf = s.steady.waf.expect("it wrote");
         println!("{device}: {waf:.3}, theory {theory:.3}, {:.2} drive writes", s.drive_writes);
         assert!((waf / theory - 1.0).abs() < 0.04, "{device}: {waf:.3}, theory {theory:.3}");
         let from = s.steady.from_drive_writes.expect("it wrote");
-        // Three windows of half a drive write at the least.
-        assert!(s.drive_writes - from > 1.4, "{from} of {}", s.drive_writes);
+        // Three windows of half a write of what was written by then (random places leave some out).
+        assert!(s.drive_writes - from > 1.1, "{from} of {}", s.drive_writes);
         latencies.push(s.host.write.lat_ns.mean);
     }
     assert!((latencies[0] / latencies[1] - 1.0).abs() < 0.1, "{latencies:?}");
@@ -125,7 +131,7 @@ fn fractions_keep_the_ratios_of_every_preset() {
     // All schemes serve the same logical size.
     let of = |scheme| Wanted { device: "modern-tlc@1/16", scheme, sets: &[] }.load().expect("a device");
     let plain = of(None);
-    for scheme in ["waflash", "multi-stream(8)", "everything"] {
+    for scheme in ["papa", "multi-stream(8)", "across"] {
         assert_eq!(of(Some(scheme)).layout.logical_bytes, plain.layout.logical_bytes, "{scheme}");
     }
     // Sizes given by hand are meant as they stand.

@@ -41,6 +41,9 @@ fn dependencies_point_one_way() {
         ("preload", vec!["nandle-host", "nandle-io"]),
         ("capi", vec!["nandle-host", "nandle-io"]),
         ("ublk", vec![]),
+        ("observe", vec![]),
+        ("crash", vec!["nandle-observe", "nandle-random"]),
+        ("cost", vec!["nandle-io", "nandle-lab", "nandle-observe", "nandle-random", "nandle-trace"]),
         (
             "serve",
             vec![

@@ -23,6 +23,16 @@ def result():
     return nandle.run(**SMALL)
 
 
+def test_until_steady_on_a_fraction_of_a_drive():
+    steady = nandle.run(device="gc20@1/16", workload="gc20", until="steady", band=0.05).summary
+    assert steady.steady.reached and steady.steady.band == 0.05
+    assert steady.device == "gc20@1/16" and steady.steady.waf > 1.5
+    with pytest.raises(nandle.InputError, match="expected 'steady'"):
+        nandle.run(until="tomorrow")
+    with pytest.raises(nandle.InputError, match="gc20@1/16"):
+        nandle.run(device="gc20@2/1")
+
+
 def program():
     if "NANDLE" not in os.environ:
         pytest.skip("NANDLE names no program to compare with (a program of this version: cargo build)")

@@ -9,7 +9,7 @@ use nandle_lab::config::{PRESETS, Wanted};
 use nandle_lab::run::Run;
 use nandle_lab::units::{count, time};
 use nandle_lab::workload::Asked;
-use nandle_serve::calibrate;
+use nandle_serve::calibrate::{self, Calibration};
 use serde_json::json;
 
 use super::args;
@@ -65,19 +65,14 @@ pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
         let _ = writeln!(text, "  {mark} {:<19} {said}", "ublk");
         at_hand.push(json!({ "name": "ublk", "found": mark == "yes", "said": said }));
     }
-    let served = if args.calibrate { Some(calibrate()?) } else { None };
+    let calibration = if args.calibrate { calibrate()? } else { vec![] };
     if args.listing.json {
         let version = env!("CARGO_PKG_VERSION");
-        let mut all = json!({ "version": version, "ok": wrong == 0, "checks": checks, "at_hand": at_hand });
-        if let Some(served) = &served {
-            all["served"] = served
-                .iter()
-                .map(|one| json!({ "transport": one.transport, "floor_ns": one.floor_ns, "most_iops": one.most_iops }))
-                .collect();
-        }
+        let all = json!({ "version": version, "ok": wrong == 0, "checks": checks, "at_hand": at_hand, "calibration": calibration.iter().map(Calibration::json).collect::<Vec<_>>() });
         text = format!("{}\n", serde_json::to_string_pretty(&all).unwrap_or_default());
-    } else if let Some(served) = &served {
-        text += &calibrated(served);
+    }
+    if args.calibrate && !args.listing.json {
+        text += &calibrated(&calibration);
     }
     say(&text)?;
     if wrong > 0 { Err(Failure::Ran(format!("{wrong} checks failed"))) } else { Ok(()) }
@@ -86,8 +81,7 @@ pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
 /// How long each transport is measured.
 const CALIBRATION: Duration = Duration::from_secs(2);
 
-/// What this machine can serve in real time, by transport.
-fn calibrate() -> Result<Vec<calibrate::Calibration>, Failure> {
+fn calibrate() -> Result<Vec<Calibration>, Failure> {
     let dir = std::env::temp_dir().join(format!("nandle-calibration-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(|e| Failure::Ran(format!("{}: {e}", dir.display())))?;
     let all = calibrate::run(&dir, CALIBRATION);
@@ -95,9 +89,10 @@ fn calibrate() -> Result<Vec<calibrate::Calibration>, Failure> {
     Ok(all?)
 }
 
-fn calibrated(all: &[calibrate::Calibration]) -> String {
+/// What this machine can serve in real time, by transport.
+fn calibrated(all: &[Calibration]) -> String {
     let mut text = format!(
-        "in real time, as busy as this machine is now (4 KiB reads; see docs/serving.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
+        "in real time, as busy as this machine is now (4 KiB reads; see docs/real-time.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
         "", "adds, 50%", "adds, 99%", "requests/s"
     );
     for one in all {
@@ -105,7 +100,8 @@ fn calibrated(all: &[calibrate::Calibration]) -> String {
         let rate = count(one.most_iops as u64);
         let _ = writeln!(text, "  {:<19} {half:>12} {most:>12} {rate:>12}", one.transport);
     }
-    text + "a drive of so many times these requests a second wants `nandle serve --dilation` of twice that factor\n"
+    text += "a drive of so many times these requests a second wants `nandle serve --dilation` of twice that factor\n";
+    text
 }
 
 fn processors() -> usize {

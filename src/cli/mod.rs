@@ -2,9 +2,15 @@
 
 mod args;
 mod compare;
+#[cfg(target_os = "linux")]
+mod cost;
+#[cfg(target_os = "linux")]
+mod crash_test;
 mod doctor;
 mod fsck;
 mod lists;
+#[cfg(target_os = "linux")]
+mod record;
 mod report;
 mod reproduce;
 mod run;
@@ -43,6 +49,12 @@ pub fn main() -> ExitCode {
         args::Command::Validate(validate) => lists::validate(&validate),
         args::Command::Schema => lists::schema(),
         args::Command::Trace(command) => trace::trace(command),
+        #[cfg(target_os = "linux")]
+        args::Command::CrashTest(args) => crash_test::crash_test(&args),
+        #[cfg(target_os = "linux")]
+        args::Command::Record(args) => record::record(args),
+        #[cfg(target_os = "linux")]
+        args::Command::Cost(args) => cost::cost(&args),
         args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Completions { shell } => completions(shell),
         args::Command::Man { dir } => man(&dir),

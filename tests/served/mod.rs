@@ -21,7 +21,7 @@ use nandle_serve::nbd::wire::{self, Request, command, option};
 /// A drive so small that collection and erases begin after a few MiB.
 pub const SMALL: &[&str] = &[
     "--device",
-    "demo",
+    "demo-page",
     "--set",
     "geometry.channels=2",
     "--set",

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nandle_host::initiator::{self, Host};
 use nandle_host::wire::op;
 use nandle_lab::config::Wanted;
+use serde_json::{Value, json};
 
 use crate::nbd::wire::{self, Request, command, option};
 use crate::{Device, Driver, Error, Options, nbd, nvme_tcp};
@@ -29,6 +30,15 @@ pub struct Calibration {
     pub floor_ns: [u64; 2],
     /// Requests of 4 KiB that it serves in a second, 32 at a time.
     pub most_iops: f64,
+}
+
+impl Calibration {
+    /// As `nandle doctor --json` shows it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let [half, most] = self.floor_ns;
+        json!({ "transport": self.transport, "floor_ns": { "p50": half, "p99": most }, "iops": self.most_iops })
+    }
 }
 
 /// One client that reads, some at a time.
@@ -136,8 +146,9 @@ fn calibrate(transport: &'static str, client: &mut dyn Reads, time: Duration) ->
 pub fn run(dir: &Path, time: Duration) -> Result<Vec<Calibration>, Error> {
     let fail = |what: &'static str| move |e: io::Error| Error::io(what, e);
     // Nothing is stored: reads take the controller's time alone.
-    let drive =
-        Wanted { device: "demo", ..Wanted::default() }.load().map_err(|e| Error::input(e.to_string()))?;
+    let drive = Wanted { device: "demo-page", ..Wanted::default() }
+        .load()
+        .map_err(|e| Error::input(e.to_string()))?;
     let (driver, device) = Driver::start(&drive, None, &Options { seed: 1, ..Options::default() })?;
     let thread = std::thread::Builder::new().name("drive".into()).spawn(move || driver.run());
     let thread = thread.map_err(fail("a thread for the drive"))?;

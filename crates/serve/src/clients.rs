@@ -4,6 +4,7 @@
 //! when the last byte of its answer has left. What the machine adds is the lateness: waiting in the socket, for a
 //! thread and for the drive's thread before, and the way of the answer behind.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -338,6 +339,18 @@ pub struct Punctuality {
     pub overload: Vec<Overload>,
 }
 
+impl Punctuality {
+    /// What became of requests by transport, in alphabetical order.
+    #[must_use]
+    pub fn by_transport(&self) -> BTreeMap<&'static str, Tally> {
+        let mut all: BTreeMap<&'static str, Tally> = BTreeMap::new();
+        for row in self.clients.iter().filter(|row| row.tally.answers > 0) {
+            all.entry(row.transport).or_default().add(&row.tally);
+        }
+        all
+    }
+}
+
 impl Roll {
     /// Of a drive with this clock, whose answers are `timed` or given as soon as the model is done.
     pub fn new(clock: Clock, timed: bool) -> Arc<Self> {
@@ -456,6 +469,9 @@ mod tests {
         let all = roll.punctuality();
         assert_eq!(all.total.answers, 100);
         assert_eq!(all.clients.iter().map(|row| row.tally.answers).sum::<u64>(), 100);
+        let by_transport: Vec<_> =
+            all.by_transport().into_iter().map(|(name, tally)| (name, tally.answers)).collect();
+        assert_eq!(by_transport, [("nbd", MOST_GONE as u64 - 1), ("several", 101 - MOST_GONE as u64)]);
         assert_eq!(roll.window().len(), 100);
         assert_eq!(roll.window().len(), 0);
     }

@@ -115,7 +115,8 @@ impl Punctuality {
         ))
     }
 
-    /// The keys `timing`, `dilation`, `asked`, `modelled`, `achieved`, `lateness_ns`, `kept_up`, `overload` and `clients`.
+    /// The keys `timing`, `dilation`, `asked`, `modelled`, `achieved`, `lateness_ns`, `kept_up`, `overload`, `transports` and
+    /// `clients`.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut out = json!({ "timing": "real", "dilation": self.dilation });
@@ -124,6 +125,8 @@ impl Punctuality {
         }
         out["kept_up"] = json!(self.overload.is_empty());
         out["overload"] = self.overload.iter().map(Overload::json).collect();
+        let named = |(name, tally): (&str, Tally)| (name.to_owned(), tally.json());
+        out["transports"] = Value::Object(self.by_transport().into_iter().map(named).collect());
         out["clients"] = self.clients.iter().filter(|row| row.tally.answers > 0).map(Row::json).collect();
         out
     }
@@ -140,6 +143,7 @@ impl Punctuality {
             "lateness_ns": null,
             "kept_up": null,
             "overload": [],
+            "transports": {},
             "clients": [],
         })
     }
@@ -176,6 +180,10 @@ impl fmt::Display for Punctuality {
             )
         };
         line("all", &self.total)?;
+        let by_transport = self.by_transport();
+        for (name, tally) in by_transport.iter().filter(|_| by_transport.len() > 1) {
+            line(&format!("all {name}"), tally)?;
+        }
         if self.clients.len() > 1 {
             for row in self.clients.iter().filter(|row| row.tally.answers > 0) {
                 line(&row.name(), &row.tally)?;

@@ -48,6 +48,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
         },
         link: Default::default(),
         controller: Default::default(),
+        superblock: Default::default(),
         buffer: BufferConfig { bytes: 1 << 20, ..Default::default() },
         mapping: Default::default(),
         map_cache: Default::default(),

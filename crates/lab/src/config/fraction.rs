@@ -84,10 +84,8 @@ impl Fraction {
         if let Some(config) = self.cut(name, (plain, &layouts.0), (full, &layouts.1)) {
             return Ok(config);
         }
-        let mut larger = (1..=self.of.ilog2()).rev().map(|n| Self { parts: 1, of: 1 << n });
-        let stands = |part: &Self| {
-            part.share() > self.share() && part.cut(name, (plain, &layouts.0), (full, &layouts.1)).is_some()
-        };
+        let mut larger = (1..=self.of / self.parts).rev().map(|of| Self { parts: 1, of });
+        let stands = |part: &Self| part.cut(name, (plain, &layouts.0), (full, &layouts.1)).is_some();
         let expected = larger.find(stands).map_or_else(|| name.to_owned(), |part| format!("{name}@{part}"));
         Err(Error::input(format!(
             "{name}@{self}: too few blocks are left a plane for what a drive holds back of them; expected {expected} or more"
@@ -112,7 +110,9 @@ impl Fraction {
         for _ in 0..8 {
             let mut small = config.clone();
             small.geometry.blocks_per_plane = blocks;
-            small.op_ratio = small.unit_geometry().pages() as f64 / (pages + 0.5) - 1.0;
+            // Parity takes of the raw pages too.
+            let raw = small.geometry.raw_bytes() as f64 / f64::from(small.unit_bytes());
+            small.op_ratio = raw / (pages + 0.5) - 1.0;
             // Shares of the flash become the same shares of what is not held back.
             let room = |config: &DeviceConfig, usable: u32| {
                 f64::from(usable) / f64::from(config.geometry.blocks_per_plane)

@@ -26,7 +26,7 @@ impl Settle<'_> {
 }
 
 impl<'a> Replayer<'a> {
-    /// The measured part goes on until the device is steady; where its requests end before, `again` gives them anew.
+    /// The measured part goes on until the device is steady; where its requests end before, `again` gives them once more.
     pub(crate) fn settle(&mut self, until: Until, again: Again<'a>) {
         self.settle = Some(Settle { settling: Settling::new(until, &self.ssd), again, over: false });
     }

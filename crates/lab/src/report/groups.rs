@@ -44,7 +44,7 @@ pub(super) fn label(run: &Loaded, all: &[Loaded]) -> String {
 }
 
 /// The settings of a device file, each by its full name.
-fn settings(config: &str) -> BTreeMap<String, String> {
+pub(super) fn settings(config: &str) -> BTreeMap<String, String> {
     fn into(before: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
         for (key, value) in table {
             let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };

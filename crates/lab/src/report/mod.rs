@@ -11,6 +11,7 @@ mod over_time;
 mod page;
 mod side_by_side;
 pub mod svg;
+mod swept;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
             figures::comparisons(&mut page, runs, group);
         }
     }
+    swept::charts(&mut page, runs);
     let notes: BTreeSet<&String> = runs.iter().flat_map(|run| &run.summary.notes).collect();
     page.notes(&notes.into_iter().cloned().collect::<Vec<_>>());
     if runs.len() > DETAILED {

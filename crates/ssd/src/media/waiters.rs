@@ -117,9 +117,9 @@ impl Waiters {
         Waiter { request: (entry.request != NONE).then_some(entry.request), release: entry.release }
     }
 
-    /// The buffered sectors of a program are given back before it is done.
+    /// The buffered sectors of a program are given back before it is done; parity has none, and no entry.
     pub fn release(&mut self, op: OpId) -> u32 {
-        std::mem::take(&mut self.entries[op.0 as usize].release)
+        self.entries.get_mut(op.0 as usize).map_or(0, |entry| std::mem::take(&mut entry.release))
     }
 
     #[inline]

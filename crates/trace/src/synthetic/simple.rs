@@ -34,6 +34,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         make: closed,
     },
     Entry {
+        name: "sequential-read",
+        line: "sequential fill, then 128 KiB reads from the first byte to the last, 32 outstanding",
+        make: closed,
+    },
+    Entry {
         name: "random-read",
         line: "sequential fill, then 1,000,000 random 4 KiB reads, 32 outstanding",
         make: closed,
@@ -95,8 +100,14 @@ fn closed(name: &'static str, _: Option<&str>, target: &Target) -> Result<Worklo
     let once = target.logical_bytes.div_ceil(large);
     let sequential =
         |count| Phase::new(replay, Sequential::new(target.logical_bytes, large, count, 0)).counted(count);
-    if name == "sequential-write" {
-        let phases = vec![sequential(target.requests.unwrap_or(once))];
+    if name == "sequential-write" || name == "sequential-read" {
+        let count = target.requests.unwrap_or(once);
+        let phases = if name == "sequential-write" {
+            vec![sequential(count)]
+        } else {
+            let reads = Sequential::new(target.logical_bytes, large, count, 0).reading();
+            vec![sequential(once), Phase::new(replay, reads).counted(count)]
+        };
         return Ok(Workload { name: String::new(), phases, notes: vec![] });
     }
     let reads = match name {
@@ -161,8 +172,9 @@ impl Source for Random {
     }
 }
 
-/// Writes from the first byte to the last, then again from the first.
+/// Requests from the first byte to the last, then again from the first.
 pub(super) struct Sequential {
+    op: Op,
     end: u64,
     unit: u64,
     at: u64,
@@ -174,7 +186,12 @@ pub(super) struct Sequential {
 impl Sequential {
     /// `count` writes of `unit` bytes over `0..end`, one every `gap_ns`.
     pub(super) fn new(end: u64, unit: u64, count: u64, gap_ns: u64) -> Self {
-        Self { end, unit, at: 0, gap_ns, next_ns: 0, left: count }
+        Self { op: Op::Write, end, unit, at: 0, gap_ns, next_ns: 0, left: count }
+    }
+
+    /// The same as reads.
+    fn reading(self) -> Self {
+        Self { op: Op::Read, ..self }
     }
 }
 
@@ -189,7 +206,7 @@ impl Source for Sequential {
                 bytes: self.unit.min(self.end - self.at),
                 object: 0,
                 stream: 0,
-                op: Op::Write,
+                op: self.op,
                 fua: false,
             };
             self.next_ns = self.next_ns.saturating_add(self.gap_ns);

@@ -13,7 +13,7 @@
 use nandle_random::{Alias, Exponential, Permutation, Stream, Zipf};
 
 use super::options::{Options, share};
-use super::writers::{Appends, Place, Writes};
+use super::writers::{Appends, Place, Writes, write};
 use super::{Entry, Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
 
@@ -240,15 +240,9 @@ impl Source for Arrivals {
             } else {
                 self.next_ns += self.gap.sample(&mut self.stream);
             }
-            out.push(Request {
-                time_ns: at as u64,
-                offset: self.stream.below(self.blocks) * self.block_bytes,
-                bytes: self.block_bytes,
-                object: 0,
-                stream: 0,
-                op: if self.stream.chance(writes) { Op::Write } else { Op::Read },
-                fua: false,
-            });
+            let offset = self.stream.below(self.blocks) * self.block_bytes;
+            let op = if self.stream.chance(writes) { Op::Write } else { Op::Read };
+            out.push(Request { time_ns: at as u64, op, ..write(offset, self.block_bytes, 0) });
         }
         Ok(())
     }

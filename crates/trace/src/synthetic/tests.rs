@@ -48,7 +48,7 @@ fn a_workload_is_a_function_of_its_name_and_seed() {
             drain(workload.phases.into_iter().next_back().unwrap().into_source())
         };
         assert_eq!(draw(1), draw(1), "{name}");
-        if !["sequential-write", "ssdiq-sequential"].contains(&name.as_str()) {
+        if !["sequential-write", "sequential-read", "ssdiq-sequential"].contains(&name.as_str()) {
             assert_ne!(draw(1), draw(2), "{name}");
         }
     }
@@ -313,6 +313,18 @@ fn three_streams_keep_to_their_ranges_and_handles() {
         assert!(random.len().abs_diff(skewed.len()) < 40 && random.len().abs_diff(large.len()) < 40);
         let first = skewed.iter().filter(|r| r.offset < border / 5).count() as f64 / skewed.len() as f64;
         assert!((first - 0.8).abs() < 0.05, "{first}");
+    }
+}
+
+#[test]
+fn streams_keep_to_shares_that_are_given() {
+    let target = Target { requests: None, ..target(SMALL_DRIVE, 0) };
+    let mut workload = named("warp-streams:shares=60/15/25,writes=4", &target).unwrap();
+    let requests = drain(workload.phases.pop().unwrap().into_source());
+    for (handle, share) in [(0, 0.60), (2, 0.15), (1, 0.25)] {
+        let of = requests.iter().filter(|r| r.stream == handle).map(|r| r.bytes).sum::<u64>() as f64;
+        let got = of / (4.0 * SMALL_DRIVE as f64);
+        assert!((got - share).abs() < 0.01, "{handle}: {got}");
     }
 }
 

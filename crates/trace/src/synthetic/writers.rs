@@ -111,16 +111,14 @@ pub(super) struct Writes {
 
 impl Writes {
     pub fn next(&mut self) -> Request {
-        Request {
-            time_ns: 0,
-            offset: self.base + self.place.next(&mut self.stream) * self.block_bytes,
-            bytes: self.block_bytes,
-            object: 0,
-            stream: self.handle,
-            op: Op::Write,
-            fua: false,
-        }
+        let offset = self.base + self.place.next(&mut self.stream) * self.block_bytes;
+        write(offset, self.block_bytes, self.handle)
     }
+}
+
+/// A write in a closed loop.
+pub(super) fn write(offset: u64, bytes: u64, handle: u16) -> Request {
+    Request { time_ns: 0, offset, bytes, object: 0, stream: handle, op: Op::Write, fua: false }
 }
 
 impl Source for Writes {

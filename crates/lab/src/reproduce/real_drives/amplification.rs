@@ -2,9 +2,9 @@
 
 use super::super::simulate::{Instant, Measured, simulate};
 use super::super::{Bench, Cell, Claim, Curves, Report, Rule, Table};
+use super::claims::{self, FDP, OVER_TIME, SKEWED, UNIFORM, ZONES};
 use super::measured::{self, Quantity, Run};
 use super::scaled::{Small, small};
-use super::{FDP, OVER_TIME, SKEWED, UNIFORM, ZONES};
 use crate::Error;
 use crate::workload::Asked;
 
@@ -61,8 +61,10 @@ fn quick(runs: Vec<&'static Run>) -> Vec<&'static Run> {
     kept
 }
 
-/// The mean amplification of a drive's sequential runs, which no collection explains: parity and metadata.
+/// The mean amplification of a drive's sequential runs, which no collection explains: parity and metadata. The PRO
+/// has the MAX's flash and firmware.
 fn sequential(preset: &str) -> f64 {
+    let preset = if preset == "micron-7450-pro-960g" { "micron-7450-max-800g" } else { preset };
     let of = measured::runs().iter().filter(|r| r.preset == preset && r.fits == "sequential");
     let values: Vec<f64> = of.map(|r| r.value).collect();
     if values.is_empty() { 1.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
@@ -79,7 +81,7 @@ fn reference(run: &Run) -> Option<&'static Run> {
 }
 
 pub fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
-    let wanted = |r: &&Run| bench.wants(&[claim(r.workload).0, OVER_TIME]) && super::exists(r.preset);
+    let wanted = |r: &&Run| bench.wants(&[claim(r.workload).0, OVER_TIME]) && claims::exists(r.preset);
     let mut runs: Vec<&Run> =
         measured::runs().iter().filter(wanted).filter(|r| r.fits != "sequential").collect();
     if bench.options.quick {
@@ -132,7 +134,7 @@ pub fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
                 ("counter", what, run.value / factor, ours)
             }
         };
-        let why = super::why(id, run.workload);
+        let why = claims::why(id, &what, run.workload);
         let claim = Claim::new(id, place, what, run.workload, paper, ours, Rule::Value(margin)).because(why);
         table.rows.push(row(run, result, paper, ours));
         report.claims.push(if run.fits.is_empty() { claim } else { claim.fitted() });
@@ -201,7 +203,7 @@ fn over_time(runs: &[&Run], results: &[Measured], own: &dyn Fn(&str) -> f64, rep
         let what = format!("{} {}: 1 and the curves' mean distance", run.preset, run.id);
         let claim =
             Claim::new(OVER_TIME, "counter", what, run.workload, 1.0, 1.0 + distance, Rule::Value(0.10));
-        let claim = claim.because(super::why(OVER_TIME, run.workload));
+        let claim = claim.because(claims::why(OVER_TIME, run.preset, run.workload));
         report.claims.push(if run.fits.is_empty() { claim } else { claim.fitted() });
         report.curves.push(Curves {
             title: format!("{}: {}", run.preset, run.workload),

@@ -1,0 +1,145 @@
+//! The programs of `examples/crash`, tested.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use nandle_crash::Error;
+use nandle_crash::campaign::{Campaign, Outcome, output_of};
+use nandle_crash::check::{Bench, Check};
+use nandle_crash::model::{FileSystem, Lie, Sweep};
+use nandle_crash::shrink::smallest;
+use nandle_crash::story::{Failure, Names, tell};
+use nandle_observe::tree::Tree;
+use nandle_observe::{Means, Task};
+
+pub const SQLITE: &str = "sqlite.py";
+pub const LOG_STORE: &str = "log_store.py";
+pub const LMDB: &str = "lmdb_store.py";
+
+/// Whether this user may mount; says so if not.
+pub fn has_fuse() -> bool {
+    let task = Task {
+        command: vec!["true".into()],
+        tree: Tree::default(),
+        means: Means::Fuse,
+        reads: false,
+        echo: false,
+    };
+    let result = task.run(&AtomicBool::new(false));
+    if let Err(e) = &result {
+        eprintln!("skipped: {e}");
+    }
+    result.is_ok()
+}
+
+/// A Python that has this module; says so if there is none. One that is not installed is installed for the tests,
+/// in a folder of its own, if the package index can be reached.
+pub fn python(module: &str) -> Option<PathBuf> {
+    let has = |python: &Path| {
+        let import = format!("import {module}");
+        Command::new(python).args(["-c", &import]).output().is_ok_and(|output| output.status.success())
+    };
+    let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{module}"));
+    let found = [ours.join("bin/python"), "/usr/bin/python3".into(), "python3".into()];
+    if let Some(python) = found.iter().find(|python| has(python)) {
+        return Some(python.clone());
+    }
+    let run = |program: &Path, args: &[&str]| {
+        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+    };
+    let made = run(Path::new("python3"), &["-m", "venv", &ours.to_string_lossy()])
+        && run(&ours.join("bin/pip"), &["install", "--quiet", module]);
+    if made && has(&found[0]) {
+        return Some(found[0].clone());
+    }
+    eprintln!("skipped: no Python with the module {module}, and it cannot be installed");
+    None
+}
+
+pub struct Test {
+    pub campaign: Campaign,
+    script: String,
+}
+
+impl Test {
+    /// A program of `examples/crash`, and its check that stays.
+    pub fn new(script: &str, run: &str, check: &str) -> Self {
+        let python = python("sqlite3").unwrap_or_else(|| "python3".into());
+        Self::with(&python, script, run, check)
+    }
+
+    pub fn with(python: &Path, script: &str, run: &str, check: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crash").join(script);
+        let script = format!("'{}' '{}'", python.display(), path.display());
+        let task = Task {
+            command: vec![format!("{script} {run}")],
+            tree: Tree::default(),
+            means: Means::Any,
+            reads: false,
+            echo: false,
+        };
+        let check = Check {
+            command: format!("exec {script} {check} --stay"),
+            stays: true,
+            patience: Duration::from_secs(30),
+        };
+        let campaign =
+            Campaign { task, check, states: 1000, fs: FileSystem::Posix, lie: None, seed: 1, jobs: 2 };
+        Self { campaign, script }
+    }
+
+    pub fn fs(mut self, fs: FileSystem) -> Self {
+        self.campaign.fs = fs;
+        self
+    }
+
+    pub fn lie(mut self, lie: Lie) -> Self {
+        self.campaign.lie = Some(lie);
+        self
+    }
+
+    pub fn means(mut self, means: Means) -> Self {
+        self.campaign.task.means = means;
+        self
+    }
+
+    pub fn states(mut self, states: u64) -> Self {
+        self.campaign.states = states;
+        self
+    }
+
+    /// Begins with the files that another command of the program makes.
+    pub fn made_by(mut self, command: &str) -> Self {
+        let task = Task { command: vec![format!("{} {command}", self.script)], ..self.campaign.task.clone() };
+        self.campaign.task.tree = task.run(&AtomicBool::new(false)).expect("made").after;
+        self
+    }
+
+    /// What came of it; none if nothing can be watched here, which is said.
+    pub fn go(&self) -> Option<Outcome> {
+        match self.campaign.go(&AtomicBool::new(false), &|_, _| {}) {
+            Ok(outcome) => Some(outcome),
+            Err(Error::Observe(
+                e @ (nandle_observe::Error::NoFuse(_) | nandle_observe::Error::NoTrace(_)),
+            )) => {
+                eprintln!("skipped: {e}");
+                None
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    pub fn explain(&self, outcome: &Outcome) -> Failure {
+        let observation = &outcome.observation;
+        let (first, output) = (outcome.first.as_ref().expect("failed"), output_of(&observation.events));
+        let campaign = &self.campaign;
+        let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie);
+        let mut bench = Bench::new(&campaign.check).expect("a folder");
+        let smallest = smallest(first, &sweep, &mut bench, &output).expect("checked");
+        let names = Names::new(&observation.before, &observation.events);
+        tell(&names, &smallest, (first.number, first.sort), campaign.lie, &output)
+    }
+}

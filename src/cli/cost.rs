@@ -1,0 +1,205 @@
+//! `nandle cost`: what a recorded program costs an aged drive, and what would help.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args as Group;
+use nandle_cost::cost::{Answer, Cost, Question};
+use nandle_lab::units::{bytes, count, time};
+
+use super::terminal::{Failure, say, stop_on_interrupt};
+use crate::progress::Runs;
+
+/// `nandle cost`
+#[derive(Debug, Group)]
+pub struct CostArgs {
+    /// Traces that `nandle record` wrote, or others. Of one is said what would help; several are set side by side.
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// Preset name (see `nandle presets`) or TOML file.
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
+    pub device: String,
+    /// Override a field of the device, such as gc.soft=0.05 (repeatable).
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    pub sets: Vec<String>,
+    /// Share of the drive that such databases fill (0.01 to 0.95); the rest is cold data.
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = share)]
+    pub share: f64,
+    /// Logical capacities that are written at first; twice that, and again, until the drive is steady.
+    #[arg(long, value_name = "N", default_value = "2", value_parser = writes)]
+    pub drive_writes: f64,
+    /// Simulate the whole drive, not one with as few blocks as will do.
+    #[arg(long)]
+    pub whole: bool,
+    /// Write the answer as JSON to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write run directories and a report (HTML) to this directory.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Runs at a time; as many as there are processors if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share: &f64| (0.01..=0.95).contains(share));
+    share.ok_or_else(|| format!("{text:?}: expected a share from 0.01 to 0.95"))
+}
+
+fn writes(text: &str) -> Result<f64, String> {
+    let writes = text.parse().ok().filter(|writes: &f64| (0.01..=8.0).contains(writes));
+    writes.ok_or_else(|| format!("{text:?}: expected a number of drive writes from 0.01 to 8"))
+}
+
+/// `nandle cost`
+pub fn cost(args: &CostArgs) -> Result<(), Failure> {
+    let jobs = args
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let stop = stop_on_interrupt();
+    let mut answers = Vec::new();
+    for (number, trace) in args.traces.iter().enumerate() {
+        let several = args.traces.len() > 1;
+        let output = args
+            .output
+            .as_ref()
+            .map(|dir| if several { dir.join((number + 1).to_string()) } else { dir.clone() });
+        let question = Question {
+            device: args.device.clone(),
+            sets: args.sets.clone(),
+            share: args.share,
+            drive_writes: args.drive_writes,
+            whole: args.whole,
+            helps: !several,
+            jobs,
+            seed: args.seed,
+            output,
+        };
+        let watch = std::sync::OnceLock::new();
+        let answer = question.answer(trace, stop, &|jobs, event| {
+            watch.get_or_init(|| Runs::new(jobs.len())).event(jobs, event);
+        });
+        if let Some(watch) = watch.get() {
+            watch.finish();
+        }
+        answers.push(answer?);
+    }
+    if let Some(path) = &args.json {
+        let text = match answers.as_slice() {
+            [answer] => serde_json::to_string_pretty(answer),
+            several => serde_json::to_string_pretty(several),
+        };
+        let text = text.unwrap_or_default() + "\n";
+        if path.as_os_str() == "-" {
+            return say(&text);
+        }
+        std::fs::write(path, text).map_err(|e| {
+            Failure::Input(format!("{}: {e}; expected a file that can be written", path.display()))
+        })?;
+    }
+    if let [answer] = answers.as_slice() { say(&one(answer)) } else { say(&several(&answers)) }
+}
+
+fn years(cost: &Cost) -> String {
+    match cost.lifetime_years {
+        None => "-".into(),
+        Some(years) if years > 1000.0 => "over 1,000".into(),
+        Some(years) => format!("{years:.1}"),
+    }
+}
+
+fn fsync(cost: &Cost, which: &str) -> String {
+    cost.fsync_lat_ns.get(which).map_or_else(|| "-".into(), |&ns| time(ns))
+}
+
+const HEADS: &str = "  WAF   flash B/B   fsync p50    fsync p99  years";
+
+fn row(cost: &Cost) -> String {
+    format!(
+        "{:>5.2} {:>11.2} {:>11} {:>12} {:>6}",
+        cost.waf,
+        cost.flash_bytes_per_logical_byte,
+        fsync(cost, "p50"),
+        fsync(cost, "p99"),
+        years(cost)
+    )
+}
+
+fn one(answer: &Answer) -> String {
+    let mut text = format!(
+        "{} on {}, {}: simulated on {}, of which {} databases at work fill {:.0}%, cold data the rest\n",
+        answer.trace,
+        answer.device,
+        bytes(answer.device_bytes),
+        bytes(answer.simulated_bytes),
+        count(answer.copies),
+        answer.share * 100.0,
+    );
+    let _ = writeln!(
+        text,
+        "recorded  {} by the program, {} by the file system, {} flushes in {}",
+        bytes(answer.logical_bytes),
+        bytes(answer.block_bytes),
+        count(answer.flushes),
+        time(answer.duration_ns as f64)
+    );
+    for (kind, of) in &answer.kinds {
+        let factor = |factor: Option<f64>| factor.map_or_else(|| "-".into(), |factor| format!("{factor:.2}"));
+        let _ = writeln!(
+            text,
+            "  {kind:<10} {:>10} -> {:>10}  x{:<6} WAF apart {}",
+            bytes(of.bytes.logical_bytes),
+            bytes(of.bytes.block_bytes),
+            factor(of.file_system_factor),
+            factor(of.waf_apart)
+        );
+    }
+    let _ = writeln!(text, "\n{:<18} {HEADS}   gain", "");
+    let _ = writeln!(text, "{:<18} {}", "as it is", row(&answer.cost));
+    for help in &answer.helps {
+        match (&help.cost, help.gain) {
+            (Some(cost), Some(gain)) => {
+                let _ = writeln!(text, "{:<18} {} {:>5.1}%", help.name, row(cost), gain * 100.0);
+            }
+            _ => {
+                let why = help.refused.as_deref().unwrap_or("interrupted");
+                let _ = writeln!(text, "{:<18} cannot be had: {why}", help.name);
+            }
+        }
+    }
+    let parts: Vec<String> = (answer.cost.waf_parts.iter())
+        .filter(|(_, part)| **part >= 0.005)
+        .map(|(name, part)| format!("{name} {part:.2}"))
+        .collect();
+    let steady = if answer.cost.steady { "steady" } else { "NOT steady" };
+    let _ = writeln!(
+        text,
+        "\nWAF as it is: {}; {steady} after {:.1} drive writes",
+        parts.join(", "),
+        answer.cost.drive_writes
+    );
+    if let Some(report) = &answer.report {
+        let _ = writeln!(text, "report: {report}");
+    }
+    text
+}
+
+fn several(answers: &[Answer]) -> String {
+    let wide = answers.iter().map(|answer| answer.trace.len()).max().unwrap_or(0);
+    let mut text = format!("{:<wide$} {:>10} {:>10} {HEADS}\n", "", "program", "drive");
+    for answer in answers {
+        let _ = writeln!(
+            text,
+            "{:<wide$} {:>10} {:>10} {}",
+            answer.trace,
+            bytes(answer.logical_bytes),
+            bytes(answer.block_bytes),
+            row(&answer.cost)
+        );
+    }
+    text
+}

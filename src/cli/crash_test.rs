@@ -1,0 +1,331 @@
+//! `nandle crash-test`: a program, what a power cut may leave of its files, and the program's own check.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args as Group, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use nandle_crash::again::Saved;
+use nandle_crash::campaign::{Campaign, Failed, Outcome, means, output_of};
+use nandle_crash::check::{Bench, Check, Verdict};
+use nandle_crash::model::{self, Sweep};
+use nandle_crash::shrink::smallest;
+use nandle_crash::story::{Failure as Told, Names, tell};
+use nandle_lab::units::count;
+use nandle_observe::{Means, Task};
+use serde::Serialize;
+
+use super::terminal::{Failure, remark, say, stop_on_interrupt};
+
+/// How the drive lies.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Lie {
+    /// Flushes are answered and do nothing.
+    IgnoreFlush,
+    /// Writes that are to be durable on return (FUA, as commit records are) stay in RAM.
+    IgnoreFua,
+    /// Pages are torn anywhere, within sectors too.
+    Tear,
+    /// What was flushed may reach flash after what was written later.
+    ReorderAcrossFlush,
+}
+
+/// What the file system promises.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum FileSystem {
+    /// What the manual pages do: a file, and a folder's names, are durable when they were flushed.
+    #[default]
+    Posix,
+    /// As ext4 does beyond that: any flush makes all names durable, in order.
+    Ext4,
+}
+
+/// How the program is watched.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Watch {
+    /// FUSE if this user may mount, else the program's calls.
+    #[default]
+    Auto,
+    /// A mounted folder.
+    Fuse,
+    /// The program's system calls (ptrace).
+    Calls,
+}
+
+impl From<Watch> for Means {
+    fn from(watch: Watch) -> Self {
+        match watch {
+            Watch::Auto => Self::Any,
+            Watch::Fuse => Self::Fuse,
+            Watch::Calls => Self::Calls,
+        }
+    }
+}
+
+/// `nandle crash-test`
+#[derive(Debug, Group)]
+pub struct CrashTest {
+    /// The program, a command of the shell: it keeps its files in the folder $NANDLE_DIR.
+    #[arg(long, value_name = "CMD", required_unless_present = "again")]
+    pub run: Option<String>,
+    /// The check, a command of the shell: exit 0 if the files in the folder $NANDLE_DIR are in order.
+    /// $NANDLE_OUTPUT is a file with what the program had printed when the power went.
+    #[arg(long, value_name = "CMD", required_unless_present = "again")]
+    pub check: Option<String>,
+    /// The check stays: it reads folders from standard input, a line each, and answers each with the line
+    /// `ok`, or another that says what is wrong. What the program had printed is in FOLDER.output.
+    #[arg(long)]
+    pub check_stays: bool,
+    /// A folder whose files are there when the program starts (they are copied, the folder is left alone).
+    #[arg(long, value_name = "NAME", conflicts_with = "again")]
+    pub dir: Option<PathBuf>,
+    /// Check at most so many different states.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = states)]
+    pub states: u64,
+    /// What the file system promises.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "posix")]
+    pub fs: FileSystem,
+    /// Have the drive lie: a check that passes then may be one that cannot fail.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub lie: Option<Lie>,
+    /// Write what was found as JSON to a file, or to standard output for `-`.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Where the first failure is kept, to be checked again.
+    #[arg(long, value_name = "FILE", default_value = "crash-failure.json")]
+    pub save: PathBuf,
+    /// Check a failure that was kept, once more; by another command if --check is given.
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    pub again: Option<PathBuf>,
+    /// With --again: lay the files of that state out in this directory too.
+    #[arg(long, value_name = "DIR", requires = "again")]
+    pub into: Option<PathBuf>,
+    /// Seconds after which a check has failed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
+    /// Checks at a time; as many as there are processors if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// How the program is watched.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    pub watch: Watch,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A number of states, as `--states` takes it: 2000, 50k.
+fn states(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1000),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&n| n > 0);
+    number.ok_or_else(|| format!("{text:?}: expected a number of states, such as 2000 or 50k"))
+}
+
+impl From<nandle_crash::Error> for Failure {
+    fn from(e: nandle_crash::Error) -> Self {
+        Self::Input(e.to_string())
+    }
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema_version: u32,
+    complete: bool,
+    states: u64,
+    failed: u64,
+    exhaustive: bool,
+    moments: usize,
+    changes: usize,
+    flushes: usize,
+    lie: Option<String>,
+    seed: u64,
+    watched_by: &'static str,
+    checks_ns: u64,
+    states_per_s: f64,
+    first_failure: Option<Told>,
+}
+
+/// `nandle crash-test`
+pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
+    if let Some(path) = &args.again {
+        return again(path, args);
+    }
+    let campaign = campaign(args)?;
+    let stop = stop_on_interrupt();
+    let bar = ProgressBar::new(campaign.states);
+    if let Ok(style) =
+        ProgressStyle::with_template("[{bar:32}] {human_pos}/{human_len} states, {eta} left{msg}")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    let done = campaign.go(stop, &|checked, _| bar.set_position(checked));
+    bar.finish_and_clear();
+    let outcome = done?;
+    let told = match &outcome.first {
+        Some(first) => Some(explain(&campaign, &outcome, first, &args.save)?),
+        None => None,
+    };
+    let report = report(&campaign, &outcome, told);
+    let failed = report.failed;
+    match &args.json {
+        Some(path) => {
+            let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+            if path.as_os_str() == "-" {
+                say(&text)?;
+            } else {
+                std::fs::write(path, text).map_err(|e| {
+                    Failure::Input(format!("{}: {e}; expected a file that can be written", path.display()))
+                })?;
+                say(&words(&report))?;
+            }
+        }
+        None => say(&words(&report))?,
+    }
+    for line in remarks(&report, &campaign) {
+        remark(&format!("nandle: {line}"));
+    }
+    match failed {
+        0 => Ok(()),
+        n => Err(Failure::Ran(format!("{} of {} states failed the check", count(n), count(report.states)))),
+    }
+}
+
+fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
+    let tree = super::record::files_of(args.dir.as_ref())?;
+    let jobs = args
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let task = Task {
+        command: vec![args.run.clone().unwrap_or_default()],
+        tree,
+        means: args.watch.into(),
+        reads: false,
+        echo: false,
+    };
+    Ok(Campaign {
+        task,
+        check: Check {
+            command: args.check.clone().unwrap_or_default(),
+            stays: args.check_stays,
+            patience: Duration::from_secs(args.patience),
+        },
+        states: args.states,
+        fs: match args.fs {
+            FileSystem::Posix => model::FileSystem::Posix,
+            FileSystem::Ext4 => model::FileSystem::Ext4,
+        },
+        lie: args.lie.map(|lie| match lie {
+            Lie::IgnoreFlush => model::Lie::IgnoreFlush,
+            Lie::IgnoreFua => model::Lie::IgnoreFua,
+            Lie::Tear => model::Lie::Tear,
+            Lie::ReorderAcrossFlush => model::Lie::ReorderAcrossFlush,
+        }),
+        seed: args.seed,
+        jobs,
+    })
+}
+
+/// The first failure made small, kept in a file and told.
+fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed, save: &Path) -> Result<Told, Failure> {
+    let observation = &outcome.observation;
+    let output = output_of(&observation.events);
+    let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie);
+    let mut bench = Bench::new(&campaign.check)?;
+    let smallest = smallest(first, &sweep, &mut bench, &output)?;
+    let names = Names::new(&observation.before, &observation.events);
+    let mut told = tell(&names, &smallest, (first.number, first.sort), campaign.lie, &output);
+    let state = smallest.moment.build(&smallest.choice);
+    let saved = Saved::new(&campaign.check, &state, &output[..smallest.moment.said], &told.story);
+    saved.write(save)?;
+    told.again = Some(save.display().to_string());
+    Ok(told)
+}
+
+fn report(campaign: &Campaign, outcome: &Outcome, first_failure: Option<Told>) -> Report {
+    let seconds = outcome.took.as_secs_f64();
+    Report {
+        schema_version: 1,
+        complete: !outcome.stopped,
+        states: outcome.states,
+        failed: outcome.failed,
+        exhaustive: outcome.exhaustive,
+        moments: outcome.moments,
+        changes: outcome.changes(),
+        flushes: outcome.flushes(),
+        lie: campaign.lie.map(|lie| name(lie).to_owned()),
+        seed: campaign.seed,
+        watched_by: means(outcome.observation.means),
+        checks_ns: u64::try_from(outcome.took.as_nanos()).unwrap_or(u64::MAX),
+        states_per_s: if seconds > 0.0 { outcome.states as f64 / seconds } else { 0.0 },
+        first_failure,
+    }
+}
+
+fn name(lie: model::Lie) -> &'static str {
+    match lie {
+        model::Lie::IgnoreFlush => "ignore-flush",
+        model::Lie::IgnoreFua => "ignore-fua",
+        model::Lie::Tear => "tear",
+        model::Lie::ReorderAcrossFlush => "reorder-across-flush",
+    }
+}
+
+fn words(report: &Report) -> String {
+    let mut text = format!(
+        "{} changes of files, {} flushes, watched by {}\n{} states at {} moments{}, {:.0} a second: {} failed\n",
+        count(report.changes as u64),
+        count(report.flushes as u64),
+        report.watched_by,
+        count(report.states),
+        count(report.moments as u64),
+        if report.exhaustive { ", all that there are" } else { "" },
+        report.states_per_s,
+        count(report.failed),
+    );
+    if !report.complete {
+        text += "partial: ended by Ctrl-C\n";
+    }
+    if let Some(told) = &report.first_failure {
+        text += "\nThe first failure, made as small as it goes:\n";
+        text += &told.story;
+        if let Some(again) = &told.again {
+            text += &format!("To check it again: nandle crash-test --again {again}\n");
+        }
+    }
+    text
+}
+
+/// What the user should know beside the result.
+fn remarks(report: &Report, campaign: &Campaign) -> Vec<String> {
+    let mut lines = Vec::new();
+    if report.flushes == 0 {
+        lines.push(
+            "the program never flushed (no fsync, fdatasync or O_SYNC on its files): nothing that it wrote is promised to last".into(),
+        );
+    }
+    if report.failed == 0 && report.flushes == 0 {
+        lines.push("all states passed all the same: make sure that the check can fail".into());
+    } else if let (0, Some(lie)) = (report.failed, campaign.lie) {
+        lines.push(format!(
+            "all states passed though the drive lied ({}): make sure that the check can fail, or raise --states",
+            name(lie)
+        ));
+    }
+    lines
+}
+
+/// Checks a failure that was kept.
+fn again(path: &Path, args: &CrashTest) -> Result<(), Failure> {
+    let saved = Saved::read(path)?;
+    let verdict: Verdict = saved.check(args.check.as_deref(), args.into.as_deref())?;
+    if args.json.is_some() {
+        say(&(serde_json::to_string_pretty(&verdict).unwrap_or_default() + "\n"))?;
+    } else {
+        say(&format!("{}\nNow: {}\n{}\n", saved.story.trim_end(), verdict.how, verdict.said))?;
+    }
+    if verdict.passed { Ok(()) } else { Err(Failure::Ran(format!("{}: it fails", path.display()))) }
+}
