@@ -826,7 +826,10 @@ fn counted(config: &DeviceConfig) -> [u64; 4] {
     let streams = &ssd.stats().streams;
     let host = streams.iter().map(|s| s.host_sectors).sum();
     let media = streams.iter().map(|s| s.media_sectors).sum();
-    let programs: u64 = ssd.counters().programs.iter().flatten().sum();
+    // Parity of superblocks is of no stream.
+    let by_cause = &ssd.counters().programs;
+    let parity: u64 = by_cause[nandle_ssd::nand::Cause::Parity as usize].iter().sum();
+    let programs = by_cause.iter().flatten().sum::<u64>() - parity;
     [host, written, media, programs * spp]
 }
 

@@ -434,7 +434,7 @@ group! {
         block_erases_by_trim: u64,
         /// Blocks of objects whose survivors had to become normal.
         dedicated_demoted: u64,
-        /// Each stream of the device; their media bytes add up to flash.bytes_programmed.
+        /// Each stream of the device; their media bytes and those of parity, which is of no stream, add up to flash.bytes_programmed.
         per_stream: Vec<Stream>,
         /// The host's writes by class: the stream id of the request, or the one that its object was announced with.
         per_class: Vec<Class>,
@@ -453,7 +453,7 @@ group! {
         media_bytes: u64,
         /// Their ratio; null until something of the host's was programmed for it.
         waf: Option<f64>,
-        /// Its part of the drive's WAF: media bytes over all bytes that the host wrote. The parts add up to `waf`.
+        /// Its part of the drive's WAF: media bytes over all bytes that the host wrote. The parts and waf_parts.parity add up to `waf`.
         waf_part: f64,
     }
 }

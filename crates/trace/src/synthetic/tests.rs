@@ -317,6 +317,18 @@ fn three_streams_keep_to_their_ranges_and_handles() {
 }
 
 #[test]
+fn streams_keep_to_shares_that_are_given() {
+    let target = Target { requests: None, ..target(SMALL_DRIVE, 0) };
+    let mut workload = named("warp-streams:shares=60/15/25,writes=4", &target).unwrap();
+    let requests = drain(workload.phases.pop().unwrap().into_source());
+    for (handle, share) in [(0, 0.60), (2, 0.15), (1, 0.25)] {
+        let of = requests.iter().filter(|r| r.stream == handle).map(|r| r.bytes).sum::<u64>() as f64;
+        let got = of / (4.0 * SMALL_DRIVE as f64);
+        assert!((got - share).abs() < 0.01, "{handle}: {got}");
+    }
+}
+
+#[test]
 fn load_comes_at_its_rate() {
     let mut workload = named("ssdiq-load:rate=70000", &target(SMALL_DRIVE, 140_000)).unwrap();
     let requests = drain(workload.phases.pop().unwrap().into_source());

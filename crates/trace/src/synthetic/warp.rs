@@ -1,5 +1,5 @@
 //! WARP's workloads for drives with placement (FDP): one stream that covers the drive pass after pass, and three
-//! streams side by side.
+//! streams side by side, each as fast as its loop goes or, with `shares`, none ahead of its share of the bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         make: passes,
     },
     Entry {
-        name: "warp-streams[:handles=none|shared|separate,law=zipf:T|zoned|uniform,writes=X]",
+        name: "warp-streams[:handles=none|shared|separate,law=zipf:T|zoned|uniform,shares=S/J/R,writes=X]",
         line: "three closed loops after a fill: sequential 128 KiB and skewed 4 KiB on 90%, random 4 KiB on 10%",
         make: streams,
     },
@@ -98,19 +98,30 @@ impl Skew {
     }
 }
 
-/// What all three may still write: bytes, and requests.
+/// What all three may still write: bytes, and requests; and what they have written.
 struct Budget {
     bytes: AtomicU64,
     requests: AtomicU64,
+    written: AtomicU64,
 }
 
+/// How far a stream may be ahead of its share, in bytes.
+const AHEAD: f64 = 1_048_576.0;
+
 impl Budget {
+    /// Whether the largest of the three writes finds no room.
+    fn is_spent(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) < LARGE || self.requests.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether there is room for a write; it is taken.
     fn take(&self, bytes: u64) -> bool {
         let left = |counter: &AtomicU64, n: u64| {
             counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(n)).is_ok()
         };
-        left(&self.bytes, bytes) && left(&self.requests, 1)
+        let taken = left(&self.bytes, bytes) && left(&self.requests, 1);
+        self.written.fetch_add(if taken { bytes } else { 0 }, Ordering::Relaxed);
+        taken
     }
 }
 
@@ -122,6 +133,9 @@ struct Streamed {
     block_bytes: u64,
     handle: u16,
     budget: Arc<Budget>,
+    /// Share of all bytes that it may have, if its speed alone does not decide.
+    share: Option<f64>,
+    written: u64,
 }
 
 impl Source for Streamed {
@@ -130,6 +144,7 @@ impl Source for Streamed {
             if !self.budget.take(self.block_bytes) {
                 break;
             }
+            self.written += self.block_bytes;
             let at = self.base + self.skew.next(&mut self.stream) * self.block_bytes;
             out.push(write(at, self.block_bytes, self.handle));
         }
@@ -137,10 +152,23 @@ impl Source for Streamed {
     }
 
     fn step(&mut self, _: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
+        let all = self.budget.written.load(Ordering::Relaxed) as f64;
+        if self.share.is_some_and(|share| self.written as f64 > share * all + AHEAD) {
+            // Where there is no room for another large write nobody goes on.
+            return Ok(if self.budget.is_spent() { Turn::End } else { Turn::Wait });
+        }
         let before = out.len();
         self.fill(out, 1)?;
         Ok(if out.len() > before { Turn::Requests } else { Turn::End })
     }
+}
+
+/// `60/20/20`, as shares of 1.
+fn shares(text: &str) -> Option<[f64; 3]> {
+    let parts: Option<Vec<f64>> = text.split('/').map(|part| part.parse().ok()).collect();
+    let parts: [f64; 3] = parts?.try_into().ok()?;
+    let whole = (parts.iter().sum::<f64>() - 100.0).abs() < 1e-6 && parts.iter().all(|p| *p > 0.0);
+    whole.then(|| parts.map(|p| p / 100.0))
 }
 
 fn streams(name: &'static str, argument: Option<&str>, target: &Target) -> Result<Workload, Error> {
@@ -154,6 +182,9 @@ fn streams(name: &'static str, argument: Option<&str>, target: &Target) -> Resul
     let expected = "uniform, zoned or zipf:THETA with a THETA above 0 other than 1";
     let law = options.parsed("law", Law::Zipf(1.2), expected, Law::named)?;
     let writes = options.number("writes", 8.0, 0.001, 100_000.0)?;
+    let expected = "shares of the bytes of S, J and R that add up to 100, such as 60/20/20";
+    let shares = options.parsed("shares", None, expected, |text| shares(text).map(Some))?;
+    let share = |of: usize| shares.map(|shares: [f64; 3]| shares[of]);
     options.end()?;
     let small = SMALL.max(u64::from(target.sector_bytes));
     let large = LARGE.max(small).min(target.logical_bytes / 16);
@@ -175,8 +206,11 @@ fn streams(name: &'static str, argument: Option<&str>, target: &Target) -> Resul
     let budget = Arc::new(Budget {
         bytes: AtomicU64::new((target.logical_bytes as f64 * writes) as u64),
         requests: AtomicU64::new(target.requests.unwrap_or(u64::MAX)),
+        written: AtomicU64::new(0),
     });
-    let streamed = |of, skew, base, block_bytes, handle| Streamed {
+    let streamed = |of: &str, skew, base, block_bytes, handle| Streamed {
+        share: share(["S", "J", "R"].iter().position(|name| *name == of).unwrap_or(0)),
+        written: 0,
         stream: draw(of),
         skew,
         base,

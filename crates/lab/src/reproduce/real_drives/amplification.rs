@@ -61,8 +61,10 @@ fn quick(runs: Vec<&'static Run>) -> Vec<&'static Run> {
     kept
 }
 
-/// The mean amplification of a drive's sequential runs, which no collection explains: parity and metadata.
+/// The mean amplification of a drive's sequential runs, which no collection explains: parity and metadata. The PRO
+/// has the MAX's flash and firmware.
 fn sequential(preset: &str) -> f64 {
+    let preset = if preset == "micron-7450-pro-960g" { "micron-7450-max-800g" } else { preset };
     let of = measured::runs().iter().filter(|r| r.preset == preset && r.fits == "sequential");
     let values: Vec<f64> = of.map(|r| r.value).collect();
     if values.is_empty() { 1.0 } else { values.iter().sum::<f64>() / values.len() as f64 }

@@ -12,8 +12,10 @@ use crate::config::Drive;
 const PLANES: u32 = 4;
 /// Pages of its blocks, whole and quick.
 const PAGES: [u32; 2] = [64, 32];
-/// Pages of a block of a drive that keeps all of its dies, but an eighth of its superblocks.
-const EMULATED: [u32; 2] = [16, 8];
+/// Pages of a block of a drive that keeps all of its dies, but has fewer superblocks.
+const EMULATED: u32 = 16;
+/// How many times fewer superblocks it has, whole and quick.
+const FEWER: [u32; 2] = [8, 16];
 /// Superblocks of a preset that collection keeps.
 const RESERVE: u32 = 4;
 /// Mapping units of the drive that keeps its speed, whole and quick, and bytes of its write buffer.
@@ -22,11 +24,16 @@ const FAST_BUFFER: u64 = 8 << 20;
 /// Bytes of its write buffer.
 const BUFFER: u64 = 512 << 10;
 
+/// Bytes of a request of WARP's passes.
+const PASSES: u64 = 128 << 10;
+
 /// A drive that amplifies as a preset does.
 pub struct Small {
     pub drive: Drive,
     /// Its size over that of the preset.
     pub fraction: f64,
+    /// Length of its blocks over that of the preset's.
+    shorter: f64,
 }
 
 /// The preset's drive in small. Parity is left out, and the capacity that it takes: what is compared is amplification
@@ -55,15 +62,14 @@ pub fn small(name: &str, quick: bool) -> Result<Small, Error> {
         ]);
     } else {
         // A drive of pages as small as its units: its dies decide how the streams share its time.
-        sets.push(format!(
-            "geometry.pages_per_block={}",
-            EMULATED[usize::from(quick)].min(g.pages_per_block)
-        ));
-        sets.push(format!("geometry.blocks_per_plane={}", g.blocks_per_plane / 8));
+        sets.push(format!("geometry.pages_per_block={}", EMULATED.min(g.pages_per_block)));
+        let fewer = g.blocks_per_plane / FEWER[usize::from(quick)];
+        sets.push(format!("geometry.blocks_per_plane={fewer}"));
     }
     let drive = preset(name, None, &sets)?;
     let fraction = drive.config.geometry.raw_bytes() as f64 / g.raw_bytes() as f64;
-    Ok(Small { drive, fraction })
+    let shorter = f64::from(drive.config.geometry.pages_per_block) / f64::from(g.pages_per_block);
+    Ok(Small { drive, fraction, shorter })
 }
 
 /// The preset's drive with all of its dies, but short blocks and fewer of them: as fast, and full within seconds. An
@@ -98,6 +104,11 @@ impl Small {
     pub fn workload(&self, whole: &str) -> String {
         let Some((name, arguments)) = whole.split_once(':') else { return whole.to_owned() };
         let unit = u64::from(self.drive.config.geometry.page_bytes);
+        if name == "warp-passes" {
+            // As many requests a superblock.
+            let block = (PASSES as f64 * self.shorter / unit as f64).round().max(1.0) as u64 * unit;
+            return format!("{whole},block={block}");
+        }
         let mut block = None;
         let mut scaled =
             |argument: &str| match argument.strip_prefix("zone=").and_then(|z| z.strip_suffix('m')) {
