@@ -129,7 +129,7 @@ impl Plan {
         };
         let most = of(true).filter(|l| !l.reads).map(|l| l.writes).fold(f64::NAN, f64::max);
         if most.is_finite() {
-            let workload = format!("ssdiq-load:rate={:.0},writes=1", most);
+            let workload = format!("ssdiq-load:rate={most:.0},writes=1");
             let job = self.job(preset, workload, Some(384), None);
             let what = format!("{preset}: writes a second where offering more brings no more");
             let figure = Figure::SteadyRequests;
