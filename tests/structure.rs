@@ -108,8 +108,8 @@ fn the_laboratory_imports_downwards() {
             "config",
             "memory",
             "address",
-            "workload",
             "measure",
+            "workload",
             "oracle",
             "explain",
             "replay",
@@ -165,7 +165,10 @@ fn the_served_drive_imports_downwards() {
 
 #[test]
 fn the_command_line_imports_downwards() {
-    stands("src", &["progress", "table", "cli/terminal", "cli/args", "cli"]);
+    stands(
+        "src",
+        &["progress", "table", "cli/terminal", "cli/record", "cli/crash_test", "cli/cost", "cli/args", "cli"],
+    );
 }
 
 #[test]

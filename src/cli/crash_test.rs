@@ -12,9 +12,10 @@ use nandle_crash::model::{self, Sweep};
 use nandle_crash::shrink::smallest;
 use nandle_crash::story::{Failure as Told, Names, tell};
 use nandle_lab::units::count;
-use nandle_observe::{Means, Task};
+use nandle_observe::Task;
 use serde::Serialize;
 
+use super::record::Watch;
 use super::terminal::{Failure, remark, say, stop_on_interrupt};
 
 /// How the drive lies.
@@ -38,28 +39,6 @@ pub enum FileSystem {
     Posix,
     /// As ext4 does beyond that: any flush makes all names durable, in order.
     Ext4,
-}
-
-/// How the program is watched.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum Watch {
-    /// FUSE if this user may mount, else the program's calls.
-    #[default]
-    Auto,
-    /// A mounted folder.
-    Fuse,
-    /// The program's system calls (ptrace).
-    Calls,
-}
-
-impl From<Watch> for Means {
-    fn from(watch: Watch) -> Self {
-        match watch {
-            Watch::Auto => Self::Any,
-            Watch::Fuse => Self::Fuse,
-            Watch::Calls => Self::Calls,
-        }
-    }
 }
 
 /// `nandle crash-test`

@@ -2,14 +2,35 @@
 
 use std::path::PathBuf;
 
-use clap::Args as Group;
+use clap::{Args as Group, ValueEnum};
 use nandle_cost::record::Recording;
 use nandle_lab::units::{bytes, count, time};
 use nandle_observe::tree::Tree;
 use nandle_observe::{Means, Task};
 
-use super::crash_test::Watch;
 use super::terminal::{Failure, remark, stop_on_interrupt};
+
+/// How the program is watched.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Watch {
+    /// FUSE if this user may mount, else the program's calls.
+    #[default]
+    Auto,
+    /// A mounted folder.
+    Fuse,
+    /// The program's system calls (ptrace).
+    Calls,
+}
+
+impl From<Watch> for Means {
+    fn from(watch: Watch) -> Self {
+        match watch {
+            Watch::Auto => Self::Any,
+            Watch::Fuse => Self::Fuse,
+            Watch::Calls => Self::Calls,
+        }
+    }
+}
 
 /// `nandle record`
 #[derive(Debug, Group)]

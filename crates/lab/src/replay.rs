@@ -15,6 +15,7 @@ mod cuts;
 mod feed;
 mod settle;
 mod under_way;
+mod until;
 mod users;
 
 use std::collections::VecDeque;
@@ -30,6 +31,7 @@ use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
 use under_way::{TooMuch, UnderWay};
+use until::Settle;
 use users::{Issue, Users};
 
 use crate::Error;
@@ -125,7 +127,7 @@ pub struct Replayer<'a> {
     cuts: Option<cuts::Schedule>,
     seed: u64,
     /// The measured part goes on until the device is steady.
-    settle: Option<settle::Settle<'a>>,
+    settle: Option<Settle<'a>>,
     watch: Watch<'a>,
     slots: Vec<Slot>,
     free: Vec<u32>,

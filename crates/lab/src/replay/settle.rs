@@ -3,27 +3,9 @@
 use nandle_trace::synthetic::Phase;
 
 use super::Replayer;
+use super::until::{Again, Settle};
 use crate::Error;
 use crate::measure::{Settling, Steadiness, Until};
-
-/// What makes the measured part go on.
-pub(super) struct Settle<'a> {
-    settling: Settling,
-    /// The measured phase once more; none if it cannot be repeated.
-    again: Again<'a>,
-    over: bool,
-}
-
-/// Makes a phase once more.
-pub(crate) type Again<'a> = Box<dyn FnMut() -> Result<Option<Phase>, Error> + 'a>;
-
-impl Settle<'_> {
-    pub(super) fn wrote(&mut self, phase: (usize, usize), lsn: u64, sectors: u64) {
-        if phase.0 == phase.1 {
-            self.settling.wrote(lsn, sectors);
-        }
-    }
-}
 
 impl<'a> Replayer<'a> {
     /// The measured part goes on until the device is steady; where its requests end before, `again` gives them once more.

@@ -171,16 +171,15 @@ impl Report {
             }
         }
         let mut text = parts.join(", ");
-        let fitted = |c: &Claim| c.fitted;
-        let of = |kind: Kind| move |c: &Claim| c.kind == kind && !c.fitted;
-        let others: [(&str, &dyn Fn(&Claim) -> bool); 3] = [
-            ("directions hold", &of(Kind::Direction)),
-            ("inputs come out", &of(Kind::Input)),
-            ("fitted figures come out", &fitted),
+        let others = [
+            ("directions hold", Some(Kind::Direction)),
+            ("inputs come out", Some(Kind::Input)),
+            ("fitted figures come out", None),
         ];
-        for (words, wanted) in others {
-            let all = self.claims.iter().filter(|c| wanted(c)).count();
-            let met = self.claims.iter().filter(|c| wanted(c) && c.verdict == Verdict::Met).count();
+        for (words, kind) in others {
+            let wanted = |c: &&Claim| kind.map_or(c.fitted, |kind| c.kind == kind && !c.fitted);
+            let all = self.claims.iter().filter(wanted).count();
+            let met = self.claims.iter().filter(wanted).filter(|c| c.verdict == Verdict::Met).count();
             if all > 0 {
                 text += &format!("; {met} of {all} {words}");
             }

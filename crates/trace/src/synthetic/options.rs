@@ -106,5 +106,5 @@ fn bytes(text: &str) -> Option<u64> {
         _ => (&text[..], 1),
     };
     let bytes = number.parse::<f64>().ok()? * unit as f64;
-    (bytes >= 0.0 && bytes < 1e18 && bytes.fract() == 0.0).then_some(bytes as u64)
+    ((0.0..1e18).contains(&bytes) && bytes.fract() == 0.0).then_some(bytes as u64)
 }
