@@ -93,6 +93,28 @@ fn the_first_command_prints_what_the_readme_shows() {
 }
 
 #[test]
+fn the_readme_has_what_three_mapping_units_cost() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+        .expect("it is there");
+    let dir = temp();
+    // The larger units are steady within seconds; the smallest, after ten times as many writes, at night.
+    let units = [65536, 16384, 4096];
+    let nightly = std::env::var_os("NANDLE_NIGHTLY").is_some_and(|v| v == "1");
+    for unit in &units[..if nightly { 3 } else { 2 }] {
+        let set = format!("mapping.unit_bytes={unit}");
+        let s = run_json(&["--until", "steady", "--set", &set], dir.path());
+        let row = format!(
+            "| {:.2} | {:.0}% | {} | {:.2} ms |",
+            number(&s, "steady.waf"),
+            number(&s, "waf_parts.padding") / number(&s, "waf") * 100.0,
+            nandle_lab::units::count(number(&s, "host.write.iops").round() as u64),
+            number(&s, "host.write.lat_ns.mean") / 1e6
+        );
+        assert!(readme.contains(&row), "{unit}: {row}");
+    }
+}
+
+#[test]
 fn the_first_command_shows_what_a_write_costs() {
     let dir = temp();
     let table = good(&["run"], dir.path());

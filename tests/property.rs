@@ -14,6 +14,7 @@ use nandle_ssd::schemes::Seam;
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::{MultiVersionConfig, PointerKind};
+use nandle_ssd::space::PacingKind;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 use proptest::prelude::*;
 
@@ -118,6 +119,8 @@ prop_compose! {
         interval in prop::sample::select(vec![0_u32, 3, 20, 128]),
         unit in prop::sample::select(vec![0_i32, 0, 1, -1, -2]), plp in prop::bool::weighted(0.2),
         by_plane in any::<bool>(), machine in prop::option::weighted(0.4, machine()),
+        of_dies in prop::option::weighted(0.3, (1..3_u32, 0..3_u32)),
+        pacing in prop::sample::select(vec![PacingKind::Watermark, PacingKind::Watermark, PacingKind::Rate, PacingKind::Lazy]),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
@@ -178,6 +181,19 @@ prop_compose! {
             c.scheme.streams = streams.into();
             c.streams.count = 3;
             (c.streams.on_demand, c.streams.collect_ended) = (on_demand, on_demand);
+        }
+        if let Some((of, parity)) = of_dies {
+            // Superblocks of all dies or of one, with or without parity over all of their planes.
+            c.scheme.striping = "superblock".into();
+            c.scheme.allocation = "strict".into();
+            c.superblock.dies = of % 2;
+            let planes = if unit == 1 && sectors > c.geometry.page_bytes / 512 { planes / 2 } else { planes };
+            let width = planes * if of == 1 { 1 } else { dies };
+            c.superblock.parity = if parity == 0 || width == 1 { 0 } else { width };
+        }
+        c.scheme.pacing = pacing;
+        if pacing != PacingKind::Watermark {
+            c.gc.soft = 0.2;
         }
         c.scheme.across.shrink = shrink;
         c.recovery.checkpoint_interval = interval;

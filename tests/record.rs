@@ -156,7 +156,6 @@ fn bad_input_is_one_sentence() {
         (vec!["cost", "none.parquet"], "none.parquet"),
         (vec!["cost", "empty.csv"], "nothing is written in it"),
         (vec!["cost", "empty.csv", "--share", "2"], "expected a share"),
-        (vec!["cost", "empty.csv", "--device", "none"], "none"),
     ] {
         let output = nandle(&args, dir.path());
         let text = said(&output);

@@ -7,6 +7,7 @@ use nandle_lab::config::Wanted;
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
 use nandle_ssd::nand::Cause;
+use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
 #[allow(dead_code)]
@@ -367,4 +368,52 @@ fn an_aged_drive_writes_sequentially_as_fast_as_a_fresh_one() {
             assert!((aged / fresh - 1.0).abs() < 0.03, "{what}: {fresh} MB/s, aged {aged}");
         }
     }
+}
+
+// ---- reclaim units --------------------------------------------------------------------------------
+
+/// Superblocks with live pages of both handles, and with those of one.
+fn superblocks_by_handle(isolation: Isolation) -> (u32, u32) {
+    let mut config = array(0, 12, 60);
+    config.scheme.streams = "fdp".into();
+    (config.streams.count, config.streams.isolation) = (2, isolation);
+    config.op_ratio = 0.6;
+    let mut ssd = new(&config);
+    let pages = u64::from(ssd.layout().logical_pages);
+    let mut draw = Stream::new(3, "handles");
+    for id in 0..pages * 5 {
+        // Even pages are one handle's, odd ones the other's.
+        let lpn = if id < pages { id } else { draw.below(pages) };
+        let (now, data) = (ssd.now(), vec![0; 64]);
+        let stream = (lpn % 2) as u16;
+        ssd.submit(
+            now,
+            &Command { id, op: Op::Write, lsn: lpn * 8, sectors: 8, fua: false, stream, data: &data },
+        );
+        settle(&mut ssd);
+    }
+    assert!(ssd.stats().gc_moved_pages > pages);
+    let (array, blocks) = (ssd.flash().array(), ssd.flash().blocks());
+    let (mut mixed, mut pure) = (0, 0);
+    for (block, _) in blocks.each() {
+        let mut held = [false; 2];
+        for page in 0..array.geometry().pages_per_block {
+            let ppn = array.geometry().ppn(block, page);
+            if blocks.is_live(ppn) && array.page_use(ppn).is_data() {
+                array.oob(ppn).extents.each(8, |extent| held[(extent.lsn / 8 % 2) as usize] = true);
+            }
+        }
+        mixed += u32::from(held == [true; 2]);
+        pure += u32::from(held[0] != held[1]);
+    }
+    (mixed, pure)
+}
+
+#[test]
+fn handles_keep_to_their_superblocks_as_far_as_they_are_isolated() {
+    // A handle fills superblocks of its own. What survives collection shares others, or stays with its handle.
+    let (mixed, pure) = superblocks_by_handle(Isolation::Initially);
+    assert!(mixed > 5 && pure > 5, "initially isolated: {mixed} mixed, {pure} of one handle");
+    let (mixed, pure) = superblocks_by_handle(Isolation::Persistently);
+    assert!(mixed == 0 && pure > 20, "persistently isolated: {mixed} mixed, {pure} of one handle");
 }

@@ -563,6 +563,18 @@ pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
             }),
         ),
         (
+            "superblocks, parity, quarter units, link, two cores, hand-over",
+            with(4, &|c| {
+                large_sectors(c);
+                c.link = LinkConfig { mb_s: 500.0, command_ns: 700 };
+                c.controller =
+                    ControllerConfig { cores: 2, operation_ns: 1_100, ..ControllerConfig::default() };
+                c.buffer.release = Release::Handover;
+                c.timing.multi_plane = true;
+                c.op_ratio = 1.8;
+            }),
+        ),
+        (
             "superblocks, versions, compaction, objects, tiny mapping cache",
             with(0, &|c| {
                 c.scheme.mapping = "multi-version".into();

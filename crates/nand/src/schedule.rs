@@ -1118,7 +1118,8 @@ impl Nand {
     #[inline(never)]
     fn note_handover(&mut self, die_number: u32, at: Time) {
         let die = &self.dies[die_number as usize];
-        if die.phase == Phase::TransferIn {
+        // Nobody waits for a page of parity.
+        if die.phase == Phase::TransferIn && self.ops[die.member as usize].cause != Cause::Parity {
             let before = self.stages.next_handover();
             self.stages.hand_over(at, die.member);
             if before.is_none_or(|before| at < before) {

@@ -39,7 +39,7 @@ impl Superblocks {
 
     /// The shape as it is addressed: superblocks as blocks, sets of dies as planes, without the pages of parity.
     pub fn addressed(&self) -> Geometry {
-        let parity = if self.parity == 0 { 0 } else { self.width() / self.parity };
+        let parity = self.width().checked_div(self.parity).unwrap_or(0);
         Geometry {
             channels: self.flash.dies() / self.dies,
             chips_per_channel: 1,

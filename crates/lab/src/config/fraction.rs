@@ -110,7 +110,9 @@ impl Fraction {
         for _ in 0..8 {
             let mut small = config.clone();
             small.geometry.blocks_per_plane = blocks;
-            small.op_ratio = small.unit_geometry().pages() as f64 / (pages + 0.5) - 1.0;
+            // Parity takes of the raw pages too.
+            let raw = small.geometry.raw_bytes() as f64 / f64::from(small.unit_bytes());
+            small.op_ratio = raw / (pages + 0.5) - 1.0;
             // Shares of the flash become the same shares of what is not held back.
             let room = |config: &DeviceConfig, usable: u32| {
                 f64::from(usable) / f64::from(config.geometry.blocks_per_plane)

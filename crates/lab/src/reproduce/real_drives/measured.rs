@@ -45,7 +45,6 @@ pub struct Latency {
     pub reads: bool,
     pub mean_us: f64,
     pub saturated: bool,
-    pub source: &'static str,
 }
 
 /// The lines of a table, without remarks and its head, cut into fields.
@@ -80,7 +79,7 @@ pub fn latencies() -> &'static [Latency] {
 }
 
 fn latency(fields: &[&'static str]) -> Option<Latency> {
-    let &[preset, id, offered, writes, op, mean, _, saturated, source] = fields else { return None };
+    let &[preset, id, offered, writes, op, mean, _, saturated, _] = fields else { return None };
     Some(Latency {
         preset,
         id,
@@ -89,7 +88,6 @@ fn latency(fields: &[&'static str]) -> Option<Latency> {
         reads: op == "read",
         mean_us: number(mean)?,
         saturated: saturated == "1",
-        source,
     })
 }
 
