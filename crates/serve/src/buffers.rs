@@ -1,4 +1,4 @@
-//! Buffers of requests' data that are used again: memory that the process gets anew costs a fault for every 4 KiB.
+//! Buffers of requests' data that are used again: memory that is new to the process costs a fault for every 4 KiB.
 
 use std::sync::Mutex;
 

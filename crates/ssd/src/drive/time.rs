@@ -113,7 +113,7 @@ impl Ssd {
     pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
-        // Memory got anew costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
+        // Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
         if request.data.capacity() > MOST_KEPT {
             request.data = Vec::new();
         } else {
