@@ -260,7 +260,11 @@ impl Rows {
         self.last = now;
         let busy = chip_busy(ssd);
         row.chip_busy_ns = busy.clone();
-        row.chip_busy_ns.iter_mut().zip(&self.last_busy).for_each(|(now, last)| *now -= last);
+        // A suspended operation gives back the time that it does not take yet.
+        row.chip_busy_ns
+            .iter_mut()
+            .zip(&self.last_busy)
+            .for_each(|(now, last)| *now = now.saturating_sub(*last));
         self.last_busy = busy;
         let blocks = ssd.flash().blocks();
         let free = (0..ssd.flash().geometry().planes()).map(|plane| blocks.free(plane));

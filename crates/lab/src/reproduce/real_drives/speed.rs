@@ -73,8 +73,9 @@ struct Row {
     figure: Figure,
 }
 
-/// Share of the host's bytes that is the beginning: the first minute of the real drives is 4 to 11% of their range.
-const FIRST: f64 = 0.02;
+/// Shares of the host's bytes that are the beginning, what the write buffer takes at once aside: the first minute of
+/// the real drives is 4 to 11% of their range.
+const FIRST: [f64; 2] = [0.01, 0.04];
 /// Uniform writes, in ranges written.
 const WRITES: f64 = 2.5;
 /// Requests of a run whose drive does not change while it is under way.
@@ -251,7 +252,7 @@ impl Figure {
         };
         let mib = f64::from(1 << 20);
         match self {
-            Self::Fresh => bytes_s(0.0, FIRST) / mib,
+            Self::Fresh => bytes_s(FIRST[0], FIRST[1]) / mib,
             Self::Steady => bytes_s(0.6, 1.0) / mib,
             Self::Requests => m.iops(),
             Self::SteadyRequests => bytes_s(0.6, 1.0) / 4096.0,
