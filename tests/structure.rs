@@ -165,10 +165,7 @@ fn the_served_drive_imports_downwards() {
 
 #[test]
 fn the_command_line_imports_downwards() {
-    stands(
-        "src",
-        &["progress", "table", "cli/terminal", "cli/record", "cli/crash_test", "cli/cost", "cli/args", "cli"],
-    );
+    stands("src", &["progress", "table", "cli/terminal", "cli/watched", "cli/args", "cli"]);
 }
 
 #[test]

@@ -65,13 +65,13 @@ pub enum Command {
     Trace(Trace),
     /// Run a program, and its own check on every kind of state that a power cut may leave of its files.
     #[cfg(target_os = "linux")]
-    CrashTest(Box<super::crash_test::CrashTest>),
+    CrashTest(Box<super::watched::CrashTest>),
     /// Run a program and record what its files ask of a drive, as a trace.
     #[cfg(target_os = "linux")]
-    Record(super::record::Record),
+    Record(super::watched::Record),
     /// What a recorded program costs an aged drive: write amplification, flushes, lifetime, and what would help.
     #[cfg(target_os = "linux")]
-    Cost(Box<super::cost::CostArgs>),
+    Cost(Box<super::watched::Cost>),
     /// Check that the program and its surroundings are in order.
     Doctor(Doctor),
     /// Print completions for a shell.

@@ -1,62 +1,15 @@
 //! `nandle cost`: what a recorded program costs an aged drive, and what would help.
 
-use std::fmt::Write;
-use std::path::PathBuf;
-
-use clap::Args as Group;
 use nandle_cost::cost::{Answer, Cost, Question};
 use nandle_lab::units::{bytes, count, time};
+use std::fmt::Write;
 
 use super::terminal::{Failure, say, stop_on_interrupt};
+use super::watched;
 use crate::progress::Runs;
 
 /// `nandle cost`
-#[derive(Debug, Group)]
-pub struct CostArgs {
-    /// Traces that `nandle record` wrote, or others. Of one is said what would help; several are set side by side.
-    #[arg(required = true, value_name = "TRACE")]
-    pub traces: Vec<PathBuf>,
-    /// Preset name (see `nandle presets`) or TOML file.
-    #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
-    pub device: String,
-    /// Override a field of the device, such as gc.soft=0.05 (repeatable).
-    #[arg(long = "set", value_name = "FIELD=VALUE")]
-    pub sets: Vec<String>,
-    /// Share of the drive that such databases fill (0.01 to 0.95); the rest is cold data.
-    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = share)]
-    pub share: f64,
-    /// Logical capacities that are written at first; twice that, and again, until the drive is steady.
-    #[arg(long, value_name = "N", default_value = "2", value_parser = writes)]
-    pub drive_writes: f64,
-    /// Simulate the whole drive, not one with as few blocks as will do.
-    #[arg(long)]
-    pub whole: bool,
-    /// Write the answer as JSON to a file, or to standard output for `-`.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
-    /// Write run directories and a report (HTML) to this directory.
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Runs at a time; as many as there are processors if not given.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Seed of every random choice.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| (0.01..=0.95).contains(share));
-    share.ok_or_else(|| format!("{text:?}: expected a share from 0.01 to 0.95"))
-}
-
-fn writes(text: &str) -> Result<f64, String> {
-    let writes = text.parse().ok().filter(|writes: &f64| (0.01..=8.0).contains(writes));
-    writes.ok_or_else(|| format!("{text:?}: expected a number of drive writes from 0.01 to 8"))
-}
-
-/// `nandle cost`
-pub fn cost(args: &CostArgs) -> Result<(), Failure> {
+pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
     let jobs = args
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);

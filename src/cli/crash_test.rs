@@ -1,9 +1,8 @@
 //! `nandle crash-test`: a program, what a power cut may leave of its files, and the program's own check.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args as Group, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nandle_crash::again::Saved;
 use nandle_crash::campaign::{Campaign, Failed, Outcome, means, output_of};
@@ -15,93 +14,8 @@ use nandle_lab::units::count;
 use nandle_observe::Task;
 use serde::Serialize;
 
-use super::record::Watch;
 use super::terminal::{Failure, remark, say, stop_on_interrupt};
-
-/// How the drive lies.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Lie {
-    /// Flushes are answered and do nothing.
-    IgnoreFlush,
-    /// Writes that are to be durable on return (FUA, as commit records are) stay in RAM.
-    IgnoreFua,
-    /// Pages are torn anywhere, within sectors too.
-    Tear,
-    /// What was flushed may reach flash after what was written later.
-    ReorderAcrossFlush,
-}
-
-/// What the file system promises.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum FileSystem {
-    /// What the manual pages do: a file, and a folder's names, are durable when they were flushed.
-    #[default]
-    Posix,
-    /// As ext4 does beyond that: any flush makes all names durable, in order.
-    Ext4,
-}
-
-/// `nandle crash-test`
-#[derive(Debug, Group)]
-pub struct CrashTest {
-    /// The program, a command of the shell: it keeps its files in the folder $NANDLE_DIR.
-    #[arg(long, value_name = "CMD", required_unless_present = "again")]
-    pub run: Option<String>,
-    /// The check, a command of the shell: exit 0 if the files in the folder $NANDLE_DIR are in order.
-    /// $NANDLE_OUTPUT is a file with what the program had printed when the power went.
-    #[arg(long, value_name = "CMD", required_unless_present = "again")]
-    pub check: Option<String>,
-    /// The check stays: it reads folders from standard input, a line each, and answers each with the line
-    /// `ok`, or another that says what is wrong. What the program had printed is in FOLDER.output.
-    #[arg(long)]
-    pub check_stays: bool,
-    /// A folder whose files are there when the program starts (they are copied, the folder is left alone).
-    #[arg(long, value_name = "NAME", conflicts_with = "again")]
-    pub dir: Option<PathBuf>,
-    /// Check at most so many different states.
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = states)]
-    pub states: u64,
-    /// What the file system promises.
-    #[arg(long, value_enum, value_name = "NAME", default_value = "posix")]
-    pub fs: FileSystem,
-    /// Have the drive lie: a check that passes then may be one that cannot fail.
-    #[arg(long, value_enum, value_name = "HOW")]
-    pub lie: Option<Lie>,
-    /// Write what was found as JSON to a file, or to standard output for `-`.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
-    /// Where the first failure is kept, to be checked again.
-    #[arg(long, value_name = "FILE", default_value = "crash-failure.json")]
-    pub save: PathBuf,
-    /// Check a failure that was kept, once more; by another command if --check is given.
-    #[arg(long, value_name = "FILE", conflicts_with = "run")]
-    pub again: Option<PathBuf>,
-    /// With --again: lay the files of that state out in this directory too.
-    #[arg(long, value_name = "DIR", requires = "again")]
-    pub into: Option<PathBuf>,
-    /// Seconds after which a check has failed.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub patience: u64,
-    /// Checks at a time; as many as there are processors if not given.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// How the program is watched.
-    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
-    pub watch: Watch,
-    /// Seed of every random choice.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
-
-/// A number of states, as `--states` takes it: 2000, 50k.
-fn states(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1000),
-        None => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&n| n > 0);
-    number.ok_or_else(|| format!("{text:?}: expected a number of states, such as 2000 or 50k"))
-}
+use super::watched::{CrashTest, FileSystem, Lie, files_of};
 
 impl From<nandle_crash::Error> for Failure {
     fn from(e: nandle_crash::Error) -> Self {
@@ -174,7 +88,7 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
 }
 
 fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
-    let tree = super::record::files_of(args.dir.as_ref())?;
+    let tree = files_of(args.dir.as_ref())?;
     let jobs = args
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);

@@ -19,6 +19,8 @@ mod stat;
 mod sweep;
 mod terminal;
 mod trace;
+#[cfg(target_os = "linux")]
+mod watched;
 
 use std::io;
 use std::path::Path;
