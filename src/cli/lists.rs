@@ -23,7 +23,7 @@ pub fn presets(json: bool) -> Result<(), Failure> {
     for preset in PRESETS {
         let drive = preset.load()?;
         let config = &drive.config;
-        let _ = writeln!(text, "{:<18} {:<36} {}", preset.name, preset.size(), config.description);
+        let _ = writeln!(text, "{:<20} {:<36} {}", preset.name, preset.size(), config.description);
         list.push(json!({
             "name": preset.name, "description": config.description, "raw_bytes": config.geometry.raw_bytes(),
             "logical_bytes": drive.layout.logical_bytes, "op_ratio": config.op_ratio, "scheme": drive.scheme(),

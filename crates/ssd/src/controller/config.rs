@@ -9,7 +9,7 @@ use crate::error::ConfigError;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ControllerConfig {
-    /// Cores; 0 = work of the controller takes no time.
+    /// Cores; 0 = work of the controller takes no time, whatever the other settings say.
     pub cores: u32,
     /// Core time of each host command (ns).
     pub command_ns: u64,
@@ -57,14 +57,6 @@ impl ControllerConfig {
                 let expected = format!("0 to {LONGEST_NS} ns");
                 return Err(ConfigError::new(&format!("controller.{field}"), ns, expected));
             }
-            if ns > 0 && self.cores == 0 {
-                let expected = "0, or controller.cores of at least 1: without cores nothing takes time";
-                return Err(ConfigError::new(&format!("controller.{field}"), ns, expected));
-            }
-        }
-        if self.blocking_rmw && self.cores == 0 {
-            let expected = "false, or controller.cores of at least 1: there is no core to hold";
-            return Err(ConfigError::new("controller.blocking_rmw", true, expected));
         }
         Ok(())
     }
