@@ -20,7 +20,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DRIVE = ["--device", "demo", "--set", "geometry.channels=2", "--set", "geometry.blocks_per_plane=48",
+DRIVE = ["--device", "demo-page", "--set", "geometry.channels=2", "--set", "geometry.blocks_per_plane=48",
          "--set", "buffer.bytes=1048576", "--timing", "off"]
 SPAN = 64 << 20
 WRITE, FLUSH = 1, 3

@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT = ROOT / "benches/instructions.txt"
 # Two sizes each: their difference leaves construction and start-up out.
 WORKLOADS = {"common": (50_000, 150_000), "gc20": (450_000, 550_000), "sequential-4k": (50_000, 150_000),
-             "common-replayed": (50_000, 150_000)}
+             "common-replayed": (50_000, 150_000), "common-machine": (50_000, 150_000),
+             "gc20-machine": (450_000, 550_000)}
 
 
 def instructions(program: str, name: str, requests: int) -> int:

@@ -13,6 +13,8 @@ use nandle_lab::config::Wanted;
 use nandle_lab::replay::{Progress, Replayer, Watch};
 use nandle_lab::workload::Asked;
 use nandle_random::Stream;
+use nandle_ssd::controller::ControllerConfig;
+use nandle_ssd::link::LinkConfig;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 struct Workload {
@@ -23,12 +25,14 @@ struct Workload {
     requests: u64,
 }
 
-const WORKLOADS: [Workload; 5] = [
+const WORKLOADS: [Workload; 7] = [
     Workload { name: "common", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20", device: "gc20", gap: 200_000, requests: 2_000_000 },
     Workload { name: "gc10", device: "gc10", gap: 200_000, requests: 2_000_000 },
     Workload { name: "sequential-4k", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: REPLAYED, device: "common", gap: 20_000, requests: 1_000_000 },
+    Workload { name: "common-machine", device: "common", gap: 20_000, requests: 1_000_000 },
+    Workload { name: "gc20-machine", device: "gc20", gap: 200_000, requests: 2_000_000 },
 ];
 
 /// `common` through the replayer.
@@ -37,6 +41,12 @@ const REPLAYED: &str = "common-replayed";
 fn device(workload: &Workload) -> DeviceConfig {
     let wanted = Wanted { device: workload.device, ..Wanted::default() };
     let mut config = wanted.load().expect("a preset").config;
+    if workload.name.ends_with("-machine") {
+        config.link = LinkConfig { mb_s: 3500.0, command_ns: 1000 };
+        let costs =
+            ControllerConfig { command_ns: 2000, unit_ns: 500, operation_ns: 500, ..Default::default() };
+        config.controller = ControllerConfig { cores: 4, ..costs };
+    }
     if workload.name == "sequential-4k" {
         config.buffer.bytes = 1 << 20; // halves of a page meet in the buffer
     }
@@ -63,11 +73,12 @@ fn run(workload: &Workload, requests: u64) -> u64 {
         return replay(workload.device, requests);
     }
     let mut ssd = Ssd::new(&device(workload), 0, 1).expect("a valid device");
-    let mut draw = Stream::new(1, workload.name);
+    let name = workload.name.trim_end_matches("-machine");
+    let mut draw = Stream::new(1, name);
     let pages = u64::from(ssd.layout().logical_pages);
     let halves = ssd.layout().logical_sectors / 8;
     let mut done = vec![];
-    let mut next = move |id: u64| match workload.name {
+    let mut next = move |id: u64| match name {
         "common" => {
             let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
             (op, draw.below(halves * 6 / 10) * 8, 8)
@@ -101,7 +112,7 @@ fn main() {
         let workload = WORKLOADS
             .iter()
             .find(|w| w.name == name)
-            .expect("common, gc20, gc10, sequential-4k or common-replayed");
+            .expect("common, gc20, gc10, sequential-4k, common-replayed, common-machine or gc20-machine");
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));
         return;

@@ -46,7 +46,7 @@ impl Client {
 fn measure(timing: Timing, socket: &Path) -> Result<(Latency, f64), Box<dyn std::error::Error>> {
     // 100 us in all: array, transfer, controller.
     let sets = ["timing.read_ns=[93580,93580,93580]".to_owned(), "buffer.bytes=0".to_owned()];
-    let drive = Wanted { device: "demo", scheme: None, sets: &sets }.load()?;
+    let drive = Wanted { device: "demo-page", scheme: None, sets: &sets }.load()?;
     let (driver, device) = Driver::start(&drive, None, &Options { timing, seed: 1, ..Options::default() })?;
     let server = Server::start(&Address(Place::unix(socket)), device.clone(), "latency")?;
     let thread = std::thread::spawn(move || driver.run());

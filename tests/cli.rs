@@ -449,7 +449,8 @@ fn every_preset_runs() {
 fn the_power_goes_and_comes_back() {
     let dir = temp();
     let run = |cuts: &str, set: &str| {
-        let args = ["run", "--requests", "4000", "--power-cut-at", cuts, "--set", set, "--json", "-"];
+        let device = ["run", "--device", "demo-page", "--requests", "4000"];
+        let args = [&device[..], &["--power-cut-at", cuts, "--set", set, "--json", "-"]].concat();
         serde_json::from_str::<Value>(&good(&args, dir.path())).expect("json")
     };
     let summary = run("12ms,random:8,900us", "recovery.plp=false");

@@ -59,7 +59,10 @@ impl Scheme for Voice {
             // A block of another plane, a whole one, one that does not exist.
             Says::Nonsense => match drawn % 3 {
                 0 => Some(Block(u32::MAX)),
-                1 => flash.geometry().blocks_of((plane + 1) % flash.geometry().planes()).next(),
+                1 if flash.geometry().planes() > 1 => {
+                    flash.geometry().blocks_of((plane + 1) % flash.geometry().planes()).next()
+                }
+                1 => Some(Block(u32::MAX - 1)),
                 _ => from.closed().iter().copied().find(|&b| from.valid(b) == from.pages_per_block()),
             },
             Says::OldestFirst => from.by_age().find(|&b| from.valid(b) < from.pages_per_block()),
@@ -300,7 +303,7 @@ fn a_program_of_ones_own_has_the_whole_command_line_and_its_schemes() {
         let (fine, json, complaint) = with_schemes(&[
             "run",
             "--device",
-            "demo",
+            "demo-page",
             "--set",
             "buffer.bytes=256KiB",
             "--workload",

@@ -25,7 +25,7 @@ const SECTOR: u64 = 4096;
 /// 384 MiB of flash, so that all of it has been written after a few seconds.
 const DEVICE: &[&str] = &[
     "--device",
-    "demo",
+    "demo-page",
     "--set",
     "geometry.channels=2",
     "--set",

@@ -121,7 +121,7 @@ impl Traffic {
                     let state = ssd.flash().blocks();
                     panic!(
                         "the device is stuck: {:?}",
-                        (0..ssd.config().geometry.planes()).map(|p| state.free(p)).collect::<Vec<_>>()
+                        (0..ssd.flash().geometry().planes()).map(|p| state.free(p)).collect::<Vec<_>>()
                     );
                 };
                 ssd.advance(next, &mut done);

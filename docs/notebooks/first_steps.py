@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 
 import nandle
 
-result = nandle.run(device="demo", workload="random-write", requests=400_000)
+result = nandle.run(device="demo-page", workload="random-write", requests=400_000)
 result
 
 # %% [markdown]
@@ -38,7 +38,7 @@ plt.show()
 # Three schemes on the same requests. Lists in the grid are gone through; threads do the work.
 
 # %%
-grid = {"device": "demo", "scheme": ["fifo+page", "lru+page", "waflash"], "seed": [1, 2], "requests": 100_000}
+grid = {"device": "demo-page", "scheme": ["fifo+page", "lru+page", "waflash"], "seed": [1, 2], "requests": 100_000}
 results = nandle.sweep(grid)
 relative = results.normalize(by="scheme", baseline="lru+page", metric="waf").geomean(over="seed")
 print(relative)
@@ -49,7 +49,7 @@ plt.show()
 # The same drive by hand: requests go in, time goes on, completions come out.
 
 # %%
-device = nandle.Device("demo", contents=True)
+device = nandle.Device("demo-page", contents=True)
 device.write(0, data=b"hello".ljust(4096, b"\0"))
 device.flush()
 device.drain()

@@ -12,7 +12,7 @@ import numpy as np
 import nandle
 
 SMALL = {"geometry.blocks_per_plane": 24, "op_ratio": 0.4, "buffer.bytes": 0}
-RUN = {"device": "demo", "workload": "random-write", "requests": 80_000}
+RUN = {"device": "demo-page", "workload": "random-write", "requests": 80_000}
 
 
 # %% [markdown]
@@ -52,7 +52,7 @@ class WholeFirst(nandle.BufferPolicy):
         return whole[0] if len(whole) else 0
 
 
-buffered = {"device": "demo", "workload": "fin", "requests": 6_000, "sets": {"buffer.bytes": "1MiB"}}
+buffered = {"device": "demo-page", "workload": "fin", "requests": 6_000, "sets": {"buffer.bytes": "1MiB"}}
 lru = nandle.run(**buffered, scheme="lru+page")
 ours = nandle.run(**buffered, scheme="lru+page", buffer=WholeFirst(), verify=True)
 for name, result in (("lru", lru), ("WholeFirst", ours)):

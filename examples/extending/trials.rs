@@ -82,7 +82,7 @@ impl Trial {
         // A small drive: it is full and collects within a second.
         let small = ["geometry.blocks_per_plane=32", "op_ratio=0.3"];
         let sets: Vec<String> = small.iter().chain(self.sets).map(|set| (*set).to_owned()).collect();
-        let mut drive = Wanted { device: "demo", scheme: Some(self.scheme), sets: &sets }.load()?;
+        let mut drive = Wanted { device: "demo-page", scheme: Some(self.scheme), sets: &sets }.load()?;
         let asked =
             Asked { workload: self.workload.into(), seed: 1, requests: Some(100_000), ..Asked::default() };
         if with {

@@ -17,7 +17,7 @@ def finish(device):
 
 @pytest.mark.parametrize("scheme", ["lru+page", "waflash", "across", "mrsm"])
 def test_reads_return_the_last_write(scheme):
-    device = nandle.Device("demo", scheme, seed=5, sets={"op_ratio": 0.3}, contents=True)
+    device = nandle.Device("demo-page", scheme, seed=5, sets={"op_ratio": 0.3}, contents=True)
     rng = random.Random(7)
     sector, span = device.sector_bytes, 2048 * device.sector_bytes
     model = bytearray(span)
@@ -52,7 +52,7 @@ def test_reads_return_the_last_write(scheme):
 
 
 def test_what_was_flushed_survives_a_power_cut():
-    device = nandle.Device("demo", "lru+page", contents=True)
+    device = nandle.Device("demo-page", "lru+page", contents=True)
     page = device.page_bytes
     for n in range(50):
         device.write(n * page, data=bytes([n + 1]) * page)
@@ -82,8 +82,8 @@ def test_an_idle_read_takes_what_its_parts_take():
         "timing.transfer_ns_per_page": 8_000,
         "buffer.bytes": 0,
     }
-    settings = tomllib.loads(nandle.config("demo", sets=sets))["timing"]
-    device = nandle.Device("demo", "page", sets=sets)
+    settings = tomllib.loads(nandle.config("demo-page", sets=sets))["timing"]
+    device = nandle.Device("demo-page", "page", sets=sets)
     device.write(0, device.page_bytes)
     device.drain()
     device.poll()

@@ -9,7 +9,7 @@ import pytest
 import nandle
 
 SETS = {"geometry.blocks_per_plane": 24, "op_ratio": 0.4, "buffer.bytes": 0}
-RUN = {"device": "demo", "workload": "random-write", "requests": 60_000, "seed": 4, "sets": SETS}
+RUN = {"device": "demo-page", "workload": "random-write", "requests": 60_000, "seed": 4, "sets": SETS}
 
 
 def with_victim(name):
@@ -72,7 +72,7 @@ def test_a_bad_policy_costs_and_loses_nothing():
 
 
 BUFFERED = {
-    "device": "demo",
+    "device": "demo-page",
     "workload": "fin",
     "requests": 4_000,
     "seed": 2,
@@ -143,7 +143,7 @@ def test_what_a_policy_raises_is_raised():
 
     with pytest.raises(ZeroDivisionError, match="of its own"):
         nandle.run(**BUFFERED, buffer=Breaks())
-    device = nandle.Device("demo", "lru+page", sets={"buffer.bytes": "64KiB"}, buffer=Breaks())
+    device = nandle.Device("demo-page", "lru+page", sets={"buffer.bytes": "64KiB"}, buffer=Breaks())
     with pytest.raises(ZeroDivisionError):
         for n in range(100):
             device.write(n * 4096, 4096)
@@ -156,8 +156,8 @@ def test_what_a_policy_raises_is_raised():
 
 def test_a_stepped_device_asks_too():
     policy = Fullest()
-    device = nandle.Device("demo", sets=SETS, victim=policy)
-    twin, own = device.copy(), nandle.Device("demo", sets=SETS)
+    device = nandle.Device("demo-page", sets=SETS, victim=policy)
+    twin, own = device.copy(), nandle.Device("demo-page", sets=SETS)
     pages = device.logical_bytes // device.page_bytes
     rng = random.Random(1)
     where = [rng.randrange(pages) * device.page_bytes for _ in range(30_000)]

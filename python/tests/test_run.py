@@ -15,7 +15,7 @@ import pytest
 
 import nandle
 
-SMALL = {"device": "demo", "workload": "random-write", "requests": 30_000}
+SMALL = {"device": "demo-page", "workload": "random-write", "requests": 30_000}
 
 
 @pytest.fixture(scope="module")
@@ -237,10 +237,10 @@ nandle.run(requests=10**9)
 
 
 def test_lists_name_what_there_is():
-    assert "demo" in nandle.presets()
+    assert "demo-page" in nandle.presets()
     assert "rocksdb" in nandle.workloads()
     assert {"scheme.buffer", "gc.victim", "sum"} <= {seam for seam, _, _ in nandle.schemes()}
-    assert "op_ratio = 0.25" in nandle.config("demo", sets={"op_ratio": 0.25})
+    assert "op_ratio = 0.25" in nandle.config("demo-page", sets={"op_ratio": 0.25})
 
 
 def test_plots_show_the_figures(result):

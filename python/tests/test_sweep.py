@@ -15,7 +15,7 @@ import nandle
 from nandle._sweep import expand
 
 GRID = {
-    "device": "demo",
+    "device": "demo-page",
     "sets": {"geometry.blocks_per_plane": 24, "op_ratio": 0.4},
     "scheme": ["lru+page", "page+victim=fifo"],
     "workload": "random-write",
@@ -98,7 +98,7 @@ def _workers(client):
 def test_a_failure_calls_the_others_off():
     started = time.monotonic()
     with pytest.raises(nandle.InputError, match="nothing"):
-        nandle.sweep({"device": "demo", "workload": ["random-write", "nothing"], "requests": 10**9})
+        nandle.sweep({"device": "demo-page", "workload": ["random-write", "nothing"], "requests": 10**9})
     # Some 25 minutes of work otherwise.
     assert time.monotonic() - started < 60
 
@@ -152,7 +152,7 @@ def test_results_as_tables(local):
             lambda r: r.normalize(by="scheme", baseline="lru+page", metric="waf").geomean(over="x"),
             "no such axis",
         ),
-        (lambda _: nandle.sweep({"devices": ["demo"]}), "no such argument"),
+        (lambda _: nandle.sweep({"devices": ["demo-page"]}), "no such argument"),
         (lambda _: nandle.sweep({"seed": []}), "an empty list"),
         (lambda _: nandle.sweep({**GRID, "scheme": ["page", "pgae"]}), "scheme = 'pgae': seed = 1: "),
         (lambda _: nandle.sweep({**GRID, "workload": ["random-write", "nothing"]}), "workload = 'nothing'"),

@@ -15,6 +15,8 @@ const PAGE: u64 = 12;
 const PLACE: u64 = 4;
 /// For each logical page: its entry, and whether it was written.
 const ENTRY: u64 = 5;
+/// For each logical page of a drive with a write buffer: whether, and where, it is in it.
+const BUFFERED: u64 = 4;
 /// For each block, with all that is kept by block.
 const BLOCK: u64 = 256;
 /// Code, threads, requests under way.
@@ -26,7 +28,8 @@ pub fn tables(drive: &Drive, unit: usize) -> u64 {
     let (g, buffer) = (drive.config.unit_geometry(), &drive.config.buffer);
     let sectors = if unit > 0 { g.pages() * u64::from(g.sectors_per_page()) } else { 0 };
     let buffered = if unit > 0 { buffer.bytes / u64::from(g.sector_bytes) * unit as u64 } else { 0 };
-    let map = ENTRY * u64::from(drive.layout.logical_pages);
+    let index = if buffer.bytes > 0 { BUFFERED } else { 0 };
+    let map = (ENTRY + index) * u64::from(drive.layout.logical_pages);
     BESIDE + PAGE * g.pages() + PLACE * sectors + map + BLOCK * g.blocks() + buffered
 }
 

@@ -126,10 +126,7 @@ mod tests {
         let n = 10_000;
         let blocks: std::collections::BTreeSet<u64> = (0..n).map(|rank| spread(rank, 17, n)).collect();
         assert!(blocks.iter().all(|&b| b < n));
-        assert!(
-            (blocks.len() as f64) < 0.95 * n as f64 && blocks.len() as f64 > 0.5 * n as f64,
-            "{}",
-            blocks.len()
-        );
+        // Half of the blocks or a little less: a product is not as even as draws, which would reach 63%.
+        assert!((0.4..0.65).contains(&(blocks.len() as f64 / n as f64)), "{}", blocks.len());
     }
 }

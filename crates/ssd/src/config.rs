@@ -172,6 +172,7 @@ impl Layout {
         Limits {
             hard: self.hard_blocks,
             soft: self.soft_blocks,
+            kept: self.kept_blocks,
             data: self.data_blocks,
             surplus: self.version_blocks,
             least: self.least_blocks,

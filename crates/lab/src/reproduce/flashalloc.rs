@@ -118,7 +118,7 @@ pub struct Outcome {
     /// Blocks of objects that had to become normal.
     pub demoted: u64,
     /// Pages of the phase by cause: host, RMW, GC, merge, map, meta.
-    pub programs: [u64; 6],
+    pub programs: [u64; Cause::COUNT],
 }
 
 /// What was written in an interval.
@@ -299,7 +299,7 @@ pub fn run(
     };
     let rows = meter.rows.rows().iter().filter(|row| row.phase as usize == last);
     let written = rows.map(part).collect();
-    let mut programs = [0; 6];
+    let mut programs = [0; Cause::COUNT];
     for (cause, types) in ssd.counters().programs.iter().enumerate() {
         programs[cause] = types.iter().sum();
     }

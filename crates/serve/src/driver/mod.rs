@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn whoever_carries_out_a_request_of_another_sends_its_answer() {
-        let drive = Wanted { device: "demo", ..Wanted::default() }.load().expect("a drive");
+        let drive = Wanted { device: "demo-page", ..Wanted::default() }.load().expect("a drive");
         let options = Options { timing: Timing::Off, ..Options::default() };
         let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
         // The drive's own thread sleeps for good.

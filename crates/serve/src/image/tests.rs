@@ -22,7 +22,7 @@ fn drive(sets: &[&str]) -> Drive {
         "buffer.bytes=65536",
     ];
     let sets: Vec<String> = small.iter().chain(sets).map(|s| (*s).to_owned()).collect();
-    Wanted { device: "demo", scheme: None, sets: &sets }.load().expect("a device")
+    Wanted { device: "demo-page", scheme: None, sets: &sets }.load().expect("a device")
 }
 
 /// A page as it is on flash: use, numbers, stream, extents, contents.

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn cells_of_a_large_drive_stand_for_neighbours() {
-        let demo = nandle_lab::config::Wanted { device: "demo", scheme: None, sets: &[] };
+        let demo = nandle_lab::config::Wanted { device: "demo-page", scheme: None, sets: &[] };
         let geometry = Geometry {
             channels: 2,
             chips_per_channel: 1,

@@ -424,7 +424,7 @@ mod tests {
     }
 
     fn talk(fake: &mut Fake, wake: Sender<()>, timing: Timing, most_under_way: u64, ends_at: Option<u32>) {
-        let drive = Wanted { device: "demo", ..Wanted::default() }.load().expect("a drive");
+        let drive = Wanted { device: "demo-page", ..Wanted::default() }.load().expect("a drive");
         let options = Options { timing, ..Options::default() };
         let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
         fake.ends = ends_at.map(|at| (at, device.clone()));

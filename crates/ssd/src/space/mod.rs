@@ -38,6 +38,8 @@ pub struct Limits {
     pub hard: u32,
     /// Free blocks below which collection runs.
     pub soft: u32,
+    /// Free blocks below which host writes may find no room.
+    pub kept: u32,
     /// Blocks that all logical pages and what the drive stores for itself fill.
     pub data: u32,
     /// Blocks that surplus pages may take at the least.
@@ -360,7 +362,7 @@ impl Space {
     /// Why `plane` should be collected, if it should.
     #[inline(always)]
     pub fn need(&self, plane: u32) -> Option<Need> {
-        let room = self.pacing.wants(self.spare(plane), self.limits.soft, self.limits.hard);
+        let room = self.pacing.wants(self.spare(plane), self.limits.soft, self.limits.kept);
         if room == Some(Need::Room) {
             room
         } else if self.called[plane as usize] {

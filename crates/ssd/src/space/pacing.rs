@@ -9,7 +9,7 @@ crate::catalog! {
         /// watermark, faster the nearer the hard one is.
         Rate = "rate",
         /// In the background below the soft watermark, but only blocks with next to nothing valid (`gc.lazy`); any
-        /// block in the foreground, from the hard watermark down (WARP).
+        /// block in the foreground, where host writes may find no room otherwise (WARP).
         Lazy = "lazy",
     }
 }
@@ -17,9 +17,9 @@ crate::catalog! {
 impl PacingKind {
     /// Why a plane with `free` blocks should be collected, if it should.
     #[inline]
-    pub(super) fn wants(self, free: u32, soft: u32, hard: u32) -> Option<Need> {
+    pub(super) fn wants(self, free: u32, soft: u32, kept: u32) -> Option<Need> {
         match self {
-            Self::Lazy if free > hard => (free < soft).then_some(Need::CheapRoom),
+            Self::Lazy if free >= kept => (free < soft).then_some(Need::CheapRoom),
             Self::Watermark | Self::Rate | Self::Lazy => (free < soft).then_some(Need::Room),
         }
     }
