@@ -129,6 +129,7 @@ fn run(config: &DeviceConfig, says: Option<Says>) -> (u64, u64) {
 fn an_answer_is_taken_where_it_can_be_and_harms_nothing() {
     let (mut asked, mut changed) = (0, 0);
     for (name, config) in devices::small_devices() {
+        println!("{name}");
         let (own, _) = run(&config, None);
         for says in [Says::Nothing, Says::Nonsense] {
             assert_eq!(run(&config, Some(says)).0, own, "{name}: {says:?} is no answer");

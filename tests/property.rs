@@ -187,6 +187,9 @@ prop_compose! {
             c.scheme.striping = "superblock".into();
             c.scheme.allocation = "strict".into();
             c.superblock.dies = of % 2;
+            if of % 2 == 0 || dies == 1 {
+                c.wear.static_gap = 0;
+            }
             let planes = if unit == 1 && sectors > c.geometry.page_bytes / 512 { planes / 2 } else { planes };
             let width = planes * if of == 1 { 1 } else { dies };
             c.superblock.parity = if parity == 0 || width == 1 { 0 } else { width };

@@ -526,6 +526,7 @@ pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
         (
             "superblocks, mirrored, TLC, wear levelling, factory bad",
             with(2, &|c| {
+                c.superblock.dies = 1;
                 c.cell.kind = CellKind::Tlc;
                 c.timing.read_ns = vec![50_000, 100_000, 150_000];
                 c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
@@ -551,7 +552,7 @@ pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.streams.isolation = Isolation::Persistently;
                 c.recovery.checkpoint_interval = 4;
                 c.geometry.blocks_per_plane = 28;
-                c.op_ratio = 1.8;
+                c.op_ratio = 2.6;
             }),
         ),
         (

@@ -308,6 +308,15 @@ impl DeviceConfig {
             let expected = format!("a divisor of the {} dies, such as {}", flash.dies(), works.unwrap_or(1));
             return Err(ConfigError::new("superblock.dies", dies, expected));
         }
+        if self.wear.static_gap > 0 && (dies == 0 || dies == flash.dies()) {
+            let expected = match (1..flash.dies()).rev().find(|n| flash.dies().is_multiple_of(*n)) {
+                Some(works) => {
+                    format!("0, or superblock.dies = {works} or less: cold data leave by another set of dies")
+                }
+                None => "0: there is one set of dies, and cold data leave by another".into(),
+            };
+            return Err(ConfigError::new("wear.static_gap", self.wear.static_gap, expected));
+        }
         let width = self.blocks_in_one();
         if parity == 1 || parity != 0 && !width.is_multiple_of(parity) {
             let works = (2..=width).rev().find(|&n| n <= parity.max(2) && width.is_multiple_of(n));
