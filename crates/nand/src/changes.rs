@@ -85,7 +85,7 @@ impl Array {
     }
 
     /// Whether `ppn` may be programmed next. Which pages of a superblock are missing is seen when all are there
-    /// ([`Array::close_gaps`]).
+    /// (`Array::close_gaps`).
     pub fn may_program(&self, ppn: Ppn) -> bool {
         let state = &self.blocks[self.at_column(ppn)];
         self.weave.width > 1 || self.cell.may_program(&state.done, self.place(ppn).0)
