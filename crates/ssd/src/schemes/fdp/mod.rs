@@ -113,6 +113,9 @@ impl Published for Fdp {
     }
     fn new(config: &StreamsConfig, facts: &Facts<'_>, _: u32) -> Self {
         let start = Start::default();
-        Self { starts: vec![start; config.count as usize], unit_pages: unit_pages(config, facts.geometry, facts.striping) }
+        Self {
+            starts: vec![start; config.count as usize],
+            unit_pages: unit_pages(config, facts.geometry, facts.striping),
+        }
     }
 }

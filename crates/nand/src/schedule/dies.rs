@@ -1,0 +1,433 @@
+//! Dies and channels at work, from event to event.
+
+use super::{Nand, Phase, Suspended};
+use crate::op::{NONE, Op};
+use crate::{Array, Cause, Done, Kind, OpId, Ppn, Suspend, Time};
+
+impl Nand {
+    #[inline(never)]
+    pub(super) fn enqueue(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.order = self.order;
+        self.order += 1;
+        let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
+        let host_read = class == 0;
+        let die_number = self.array.flash().die_of_plane(slot.plane);
+        let die = &mut self.dies[die_number as usize];
+        let list = &mut die.queue[class];
+        if die.filled & 1 << class == 0 {
+            die.filled |= 1 << class;
+            list.head = op;
+        } else {
+            self.ops[list.tail as usize].next = op;
+        }
+        list.tail = op;
+        let parity = std::mem::replace(&mut self.ops[op as usize].parity, NONE);
+        if !die.dirty && (die.phase == Phase::Idle || (host_read && self.timing.suspend != Suspend::None)) {
+            die.dirty = true;
+            self.dirty.push(die_number);
+        }
+        if parity != NONE {
+            self.release_wait(parity);
+        }
+    }
+
+    /// Starts whatever can start now. Call after each batch of orders.
+    #[inline]
+    pub fn settle(&mut self) {
+        while let Some(die) = self.dirty.pop() {
+            let state = &mut self.dies[die as usize];
+            state.dirty = false;
+            if state.phase == Phase::Idle {
+                if state.filled != 0 || state.suspended.is_some() {
+                    self.dispatch(die);
+                }
+            } else if self.timing.suspend != Suspend::None {
+                self.try_suspend(die);
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn dispatch(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
+        debug_assert!(die.op == NONE, "two operations on a die");
+        let class = if die.suspended.is_some() {
+            // A suspended operation resumes as soon as no host read waits.
+            (die.filled & 1 != 0).then_some(0)
+        } else {
+            die.pick_class(self.timing.scheduler, &self.ops)
+        };
+        let Some(class) = class else {
+            if let Some(Suspended { op, remaining }) = die.suspended.take() {
+                die.op = op;
+                self.start_array(die_number, remaining + self.timing.suspend_ns);
+            }
+            return;
+        };
+        let op = die.queue[class].head;
+        let slot = &mut self.ops[op as usize];
+        let next = std::mem::replace(&mut slot.next, NONE);
+        die.queue[class].head = next;
+        if next == NONE {
+            die.filled &= !(1 << class);
+        }
+        (die.op, die.member) = (op, op);
+        let (kind, command) = (slot.kind, self.timing.command_ns);
+        // Not idle any more: what follows in the same block does not look at the die again.
+        die.phase = if kind == Kind::Program { Phase::TransferIn } else { Phase::Command };
+        self.begin(op);
+        if self.timing.multi_plane {
+            self.gather(die_number, class);
+        }
+        let transfer = if kind == Kind::Program { self.channel_time(op) } else { 0 };
+        if kind == Kind::Program || command > 0 {
+            self.want_channel(die_number, command + transfer);
+        } else {
+            self.start_array(die_number, self.array_time(op));
+        }
+    }
+
+    /// Adds to the operation just taken what other planes can do in the same array operation.
+    pub(super) fn gather(&mut self, die_number: u32, class: usize) {
+        /// A real controller looks only so far ahead.
+        const WINDOW: usize = 16;
+        let head = self.dies[die_number as usize].op;
+        let row = |array: &Array, op: &Op| array.place(Ppn(op.ppn)).0;
+        let (kind, page) = (self.ops[head as usize].kind, row(&self.array, &self.ops[head as usize]));
+        let page_type = self.array.cell.page_type(page);
+        let of_die = self.array.flash().planes_per_die;
+        let mut planes = 1_u32 << (self.ops[head as usize].plane % of_die);
+        let mut last = head;
+        let mut before = NONE;
+        let mut op = self.dies[die_number as usize].queue[class].head;
+        for _ in 0..WINDOW {
+            if op == NONE {
+                break;
+            }
+            let next = self.ops[op as usize].next;
+            let slot = &self.ops[op as usize];
+            let plane = 1_u32 << (slot.plane % of_die);
+            let other = row(&self.array, slot);
+            let fits = slot.kind == kind
+                && planes & plane == 0
+                && (kind == Kind::Erase
+                    || other == page
+                    || (!self.timing.multi_plane_same_offset
+                        && self.array.cell.page_type(other) == page_type));
+            if fits {
+                planes |= plane;
+                let list = &mut self.dies[die_number as usize].queue[class];
+                if before == NONE {
+                    list.head = next;
+                } else {
+                    self.ops[before as usize].next = next;
+                }
+                if list.tail == op {
+                    list.tail = before;
+                }
+                let die = &mut self.dies[die_number as usize];
+                die.filled &= !(u8::from(die.queue[class].head == NONE) << class);
+                self.ops[op as usize].next = NONE;
+                self.ops[last as usize].group = op;
+                last = op;
+                self.begin(op);
+            } else {
+                before = op;
+            }
+            op = next;
+        }
+        if last != head {
+            self.counters.multi_plane += 1;
+        }
+    }
+
+    /// The operation is on its die: the block's next program may follow.
+    pub(super) fn begin(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.started_once = true;
+        slot.started = self.now;
+        let follower = slot.chain;
+        if slot.kind == Kind::Program && follower != NONE {
+            self.ops[follower as usize].behind = false;
+            self.release_wait(follower);
+        }
+    }
+
+    pub(super) fn channel_time(&self, op: u32) -> u64 {
+        let slot = &self.ops[op as usize];
+        if slot.copyback { 0 } else { u64::from(slot.transfer) }
+    }
+
+    #[inline]
+    pub(super) fn array_time(&self, op: u32) -> u64 {
+        let (mut longest, mut op) = (self.ops[op as usize].array_ns, self.ops[op as usize].group);
+        while op != NONE {
+            longest = longest.max(self.ops[op as usize].array_ns);
+            op = self.ops[op as usize].group;
+        }
+        longest
+    }
+
+    #[inline]
+    pub(super) fn start_array(&mut self, die_number: u32, duration: u64) {
+        self.start_array_at(die_number, self.now, duration);
+    }
+
+    #[inline(always)]
+    pub(super) fn start_array_at(&mut self, die_number: u32, start: Time, duration: u64) {
+        let die = &mut self.dies[die_number as usize];
+        die.phase = Phase::Array;
+        (die.array_start, die.array_end) = (start, start + duration);
+        die.busy_ns += duration;
+        self.timers.set(die_number, die.array_end);
+    }
+
+    #[inline]
+    pub(super) fn want_channel(&mut self, die_number: u32, duration: u64) {
+        let number = self.dies[die_number as usize].channel;
+        let channel = &mut self.channels[number as usize];
+        if channel.waiting.is_empty() && channel.die.is_none() {
+            if channel.free_at <= self.now {
+                return self.grant(number, die_number, duration, false);
+            }
+            // Nobody had to be told when this transfer is over; now somebody has.
+            self.timers.set(self.dies.len() as u32 + number, channel.free_at);
+        }
+        channel.waiting.push_back((die_number, duration));
+    }
+
+    /// `waited_for`: another die waits for the channel, and goes on when this transfer is over.
+    #[inline(always)]
+    pub(super) fn grant(&mut self, number: u32, die_number: u32, duration: u64, waited_for: bool) {
+        let free_at = self.now + duration;
+        if self.stages.tells_handover {
+            self.note_handover(die_number, free_at);
+        }
+        let die = &mut self.dies[die_number as usize];
+        die.busy_ns += duration;
+        let channel = &mut self.channels[number as usize];
+        channel.free_at = free_at;
+        channel.busy_ns += duration;
+        // What follows a command or the last transfer in is certain, unless it can be suspended: one
+        // event is enough for both.
+        let last = die.phase == Phase::Command
+            || die.phase == Phase::TransferIn && self.ops[die.member as usize].group == NONE;
+        let at_once = last && self.timing.suspend == Suspend::None;
+        channel.die = (!at_once).then_some(die_number);
+        if at_once {
+            let op = die.op;
+            self.start_array_at(die_number, free_at, self.array_time(op));
+        }
+        if waited_for || !at_once {
+            self.timers.set(self.dies.len() as u32 + number, free_at);
+        }
+    }
+
+    pub(super) fn try_suspend(&mut self, die_number: u32) {
+        let die = &self.dies[die_number as usize];
+        if die.phase != Phase::Array || die.suspended.is_some() || die.filled & 1 == 0 {
+            return;
+        }
+        let allowed = match self.ops[die.op as usize].kind {
+            Kind::Read => false,
+            Kind::Program => self.timing.suspend == Suspend::ProgramErase,
+            Kind::Erase => self.timing.suspend != Suspend::None,
+        };
+        if allowed && die.array_end > self.now {
+            let die = &mut self.dies[die_number as usize];
+            let remaining = die.array_end - self.now;
+            die.busy_ns -= remaining;
+            die.suspended = Some(Suspended { op: die.op, remaining });
+            die.op = NONE;
+            die.phase = Phase::Idle;
+            self.timers.clear(die_number);
+            self.counters.suspensions += 1;
+            self.dispatch(die_number);
+        }
+    }
+
+    /// When the next thing happens, if anything is under way.
+    #[inline]
+    pub fn next_event(&self) -> Option<Time> {
+        let time = self.timers.next();
+        (time != Time::MAX).then_some(time)
+    }
+
+    /// Moves time forward to `to`, at which nothing may have been left undone before.
+    pub fn advance(&mut self, to: Time) {
+        debug_assert!(to >= self.now, "time runs forward");
+        debug_assert!(self.timers.next() >= to, "something was to happen before");
+        self.now = to;
+    }
+
+    /// Carries out the next event, if there is one. What came to its end is in [`Nand::done`] until the
+    /// next step. [`Nand::settle`] afterwards.
+    #[inline]
+    pub fn step(&mut self) {
+        self.forget_done();
+        let Some((time, who)) = self.timers.ring() else { return };
+        self.now = time;
+        let dies = self.dies.len() as u32;
+        if who < dies {
+            self.array_done(who);
+        } else if who < self.handover_alarm() {
+            self.transfer_done(who - dies);
+        } else {
+            self.stage_done(who);
+        }
+    }
+
+    /// Nothing came to its end in the step that is about to be carried out.
+    pub fn forget_done(&mut self) {
+        self.done.clear();
+        self.stages.taken.clear();
+    }
+
+    /// What the last step brought to its end, in order.
+    #[inline]
+    pub fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    pub(super) fn transfer_done(&mut self, number: u32) {
+        let channel = &mut self.channels[number as usize];
+        let told = channel.die.take();
+        if let Some((next, duration)) = channel.waiting.pop_front() {
+            let waited_for = !channel.waiting.is_empty();
+            self.grant(number, next, duration, waited_for);
+        }
+        let Some(die_number) = told else { return };
+        let die = &mut self.dies[die_number as usize];
+        let member = die.member;
+        let next = self.ops[member as usize].group;
+        match die.phase {
+            Phase::Command => {
+                let op = die.op;
+                self.start_array(die_number, self.array_time(op));
+            }
+            Phase::TransferIn if next != NONE => {
+                die.member = next;
+                let duration = self.timing.command_ns + self.channel_time(next);
+                self.want_channel(die_number, duration);
+            }
+            Phase::TransferIn => {
+                let op = die.op;
+                self.start_array(die_number, self.array_time(op));
+            }
+            Phase::TransferOut => {
+                if next != NONE {
+                    die.member = next;
+                    let duration = self.channel_time(next);
+                    self.want_channel(die_number, duration);
+                } else {
+                    self.leave(die_number);
+                }
+                self.decode(member);
+            }
+            Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
+        }
+    }
+
+    pub(super) fn array_done(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
+        let op = die.op;
+        if self.ops[op as usize].kind == Kind::Read && !self.ops[op as usize].copyback {
+            die.phase = Phase::TransferOut;
+            die.member = op;
+            let duration = self.channel_time(op);
+            self.want_channel(die_number, duration);
+        } else {
+            self.leave(die_number);
+            let mut op = op;
+            while op != NONE {
+                let next = self.ops[op as usize].group;
+                self.finish(op);
+                op = next;
+            }
+        }
+    }
+
+    /// The die is free.
+    pub(super) fn leave(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
+        die.op = NONE;
+        die.phase = Phase::Idle;
+        if !die.dirty {
+            die.dirty = true;
+            self.dirty.push(die_number);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn finish(&mut self, mut op: u32) {
+        let slot = &self.ops[op as usize];
+        let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
+        let die = self.array.flash().die_of_plane(slot.plane);
+        let block = self.geometry().block_of(ppn);
+        let mut failed = false;
+        match kind {
+            Kind::Read => {}
+            Kind::Program => {
+                let follower = slot.chain;
+                let at = self.programmed_by(op);
+                let state = &mut self.array.blocks[at];
+                debug_assert_eq!(state.chain_head, op, "a block's programs end in order");
+                state.chain_head = follower;
+                if follower == NONE {
+                    state.chain_tail = NONE;
+                }
+                if let Some(faults) = &mut self.faults {
+                    failed = faults.programs.draw(&mut faults.stream);
+                }
+                if cause == Cause::Parity {
+                    if failed {
+                        self.array.lose_parity(ppn);
+                        self.array.doom_column(block, (at - self.array.at(block)) as u32);
+                    }
+                    failed = false;
+                } else if !failed {
+                    self.array.note_program(ppn);
+                }
+            }
+            Kind::Erase => {
+                if let Some(faults) = &mut self.faults {
+                    failed = faults.erases.draw(&mut faults.stream);
+                }
+                if self.array.width() > 1 && failed {
+                    self.array.doom_column(block, self.array.column_in(block, self.ops[op as usize].plane));
+                }
+                let at = self.array.at(block);
+                let state = &mut self.array.blocks[at];
+                state.erasing -= 1;
+                let leader = state.erase;
+                if state.erasing > 0 {
+                    self.dies[die as usize].load -= 1;
+                    if op != leader {
+                        self.let_go(op);
+                    }
+                    return;
+                }
+                state.erase = NONE;
+                self.array.erase(block);
+                let worn = self.array.erases(block) >= self.endurance;
+                failed |= worn || self.array.is_doomed(block);
+                if failed {
+                    failed = self.array.replace_failed(block, worn);
+                }
+                if op != leader {
+                    self.let_go(op);
+                    op = leader;
+                }
+            }
+        }
+        self.dies[die as usize].load -= 1;
+        if kind == Kind::Read && cause == Cause::Parity {
+            return self.let_go(op);
+        }
+        self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
+        if kind != Kind::Program || !failed {
+            self.let_go(op);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Who waits for whom: operations for others, erases for what supersedes their blocks.
+
+use super::Nand;
+use crate::op::NONE;
+use crate::{Block, OpId, Ppn};
+
+impl Nand {
+    #[inline]
+    pub(super) fn add_edge(&mut self, value: u32, next: u32) -> u32 {
+        if self.free_edge == NONE {
+            self.edges.push((value, next));
+            (self.edges.len() - 1) as u32
+        } else {
+            let slot = self.free_edge;
+            self.free_edge = self.edges[slot as usize].1;
+            self.edges[slot as usize] = (value, next);
+            slot
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn wait_for(&mut self, op: u32, before: u32) {
+        self.ops[op as usize].waits += 1;
+        self.ops[before as usize].dependents = self.add_edge(op, self.ops[before as usize].dependents);
+    }
+
+    #[inline(always)]
+    pub(super) fn hold(&mut self, block: Block, op: u32) {
+        let at = self.array.at(block);
+        self.array.blocks[at].holds += 1;
+        let slot = &mut self.ops[op as usize];
+        if slot.holds == NONE {
+            slot.holds = block.0;
+        } else {
+            self.hold_further(block, op);
+        }
+    }
+
+    #[cold]
+    pub(super) fn hold_further(&mut self, block: Block, op: u32) {
+        self.ops[op as usize].more_holds = self.add_edge(block.0, self.ops[op as usize].more_holds);
+    }
+
+    #[inline(always)]
+    pub(super) fn release_wait(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.waits -= 1;
+        if slot.waits == 0 {
+            if self.stages.waits_for_controller {
+                self.stages.ready.push_back(op);
+            } else {
+                self.enqueue(op);
+            }
+        }
+    }
+
+    /// The blocks that are not erased before `op` is done.
+    pub fn held_by(&self, op: OpId) -> impl Iterator<Item = Block> + '_ {
+        let slot = &self.ops[op.0 as usize];
+        let first = (slot.holds != NONE).then_some(Block(slot.holds));
+        let edge = |at: u32| (at != NONE).then(|| self.edges[at as usize]);
+        let more = std::iter::successors(edge(slot.more_holds), move |&(_, next)| edge(next));
+        first.into_iter().chain(more.map(|(block, _)| Block(block)))
+    }
+
+    /// Blocks that wait for `from` wait for `op` as well.
+    pub fn inherit_holds(&mut self, from: OpId, op: OpId) {
+        let blocks: Vec<Block> = self.held_by(from).collect();
+        for block in blocks {
+            self.hold_once(block, op);
+        }
+    }
+
+    pub(super) fn hold_once(&mut self, block: Block, op: OpId) {
+        if self.held_by(op).all(|held| held != block) {
+            self.hold(block, op.0);
+        }
+    }
+
+    /// `old`'s contents may be lost only when `by` is done: its block is not erased before.
+    #[inline(always)]
+    pub fn supersede(&mut self, old: Ppn, by: OpId) {
+        let block = self.geometry().block_of(old);
+        if self.ops[by.0 as usize].holds != block.0 {
+            self.hold(block, by.0);
+        }
+    }
+
+    /// The operation is over: what waits for it may go on, and its slot is free.
+    #[inline(always)]
+    pub(super) fn let_go(&mut self, op: u32) {
+        let slot = &mut self.ops[op as usize];
+        slot.pending = false;
+        slot.next = std::mem::replace(&mut self.free, op);
+        self.in_flight -= 1;
+        let (mut edge, holds, mut more) = (slot.dependents, slot.holds, slot.more_holds);
+        while edge != NONE {
+            let (waiter, next) = self.edges[edge as usize];
+            self.edges[edge as usize].1 = self.free_edge;
+            self.free_edge = edge;
+            self.release_wait(waiter);
+            edge = next;
+        }
+        if holds != NONE {
+            self.release_hold(holds);
+        }
+        while more != NONE {
+            let (held, next) = self.edges[more as usize];
+            self.edges[more as usize].1 = self.free_edge;
+            self.free_edge = more;
+            self.release_hold(held);
+            more = next;
+        }
+    }
+
+    pub(super) fn release_hold(&mut self, block: u32) {
+        let at = self.array.at(Block(block));
+        let state = &mut self.array.blocks[at];
+        state.holds -= 1;
+        if state.holds == 0 && state.erase != NONE {
+            let erase = state.erase;
+            self.start_erase(erase);
+        }
+    }
+}

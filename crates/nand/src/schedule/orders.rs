@@ -1,0 +1,352 @@
+//! What the flash is asked to do: reads, programs, erases, and what becomes of a program that failed.
+
+use super::Nand;
+use crate::op::{NONE, Op};
+use crate::{Block, BlockCondition, Cause, Change, Extents, Kind, Oob, OpId, PageUse, Ppn};
+
+impl Nand {
+    #[inline(always)]
+    pub(super) fn new_op(
+        &mut self,
+        ppn: Ppn,
+        kind: Kind,
+        cause: Cause,
+        background: bool,
+        (transfer, array_ns): (u64, u64),
+    ) -> u32 {
+        let plane = self.array.plane_of(ppn);
+        self.new_op_in(plane, ppn, kind, cause, background, (transfer, array_ns))
+    }
+
+    #[inline(always)]
+    pub(super) fn new_op_in(
+        &mut self,
+        plane: u32,
+        ppn: Ppn,
+        kind: Kind,
+        cause: Cause,
+        background: bool,
+        (transfer, array_ns): (u64, u64),
+    ) -> u32 {
+        let op = Op {
+            started: 0,
+            order: 0,
+            array_ns,
+            ppn: ppn.0,
+            transfer: u32::try_from(transfer).unwrap_or(u32::MAX),
+            waits: 1, // released when the order is complete
+            dependents: NONE,
+            holds: NONE,
+            more_holds: NONE,
+            next: NONE,
+            group: NONE,
+            chain: NONE,
+            parity: NONE,
+            plane,
+            kind,
+            cause,
+            background,
+            started_once: false,
+            copyback: false,
+            behind: false,
+            pending: true,
+            open: false,
+        };
+        let die = self.array.flash().die_of_plane(plane);
+        self.dies[die as usize].load += 1;
+        self.in_flight += 1;
+        if self.free == NONE {
+            self.ops.push(op);
+            (self.ops.len() - 1) as u32
+        } else {
+            let slot = self.free;
+            self.free = self.ops[slot as usize].next;
+            self.ops[slot as usize] = op;
+            slot
+        }
+    }
+
+    /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done. A page whose
+    /// program is still on order is read after it.
+    ///
+    /// # Panics
+    /// If the page is erased: there is nothing to read.
+    #[inline]
+    pub fn read(&mut self, ppn: Ppn, sectors: u32, cause: Cause, background: bool, after: &[OpId]) -> OpId {
+        debug_assert!(
+            !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
+            "read of an erased or torn page"
+        );
+        let kind = self.array.page_type(ppn);
+        let block = self.geometry().block_of(ppn);
+        let mut durations = (self.transfer(sectors), self.timing.read(kind));
+        if let Some(retries) = &mut self.retries {
+            let count = retries.draw(kind, self.array.erases(block));
+            durations.1 += count * retries.ns();
+            self.counters.read_retries += count;
+        }
+        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
+        self.hold(block, op);
+        if let Some(program) = self.program_of(ppn) {
+            self.wait_for(op, program.0);
+        }
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        let fails = match &mut self.faults {
+            Some(faults) if self.array.page_use(ppn).is_data() => faults.reads.draw(&mut faults.stream),
+            _ => false,
+        };
+        if fails || self.array.needs_rebuilding(ppn) {
+            self.fail_read(op, ppn, background);
+        }
+        self.counters.reads[cause as usize][kind] +=
+            if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
+        self.release_wait(op);
+        OpId(op)
+    }
+
+    /// Orders a program of `ppn`, to start when `after` are done and earlier programs of its block
+    /// have started. From now on the array shows the page as programmed.
+    ///
+    /// # Panics
+    /// If flash cannot do it: see [`Array::program`].
+    #[inline(always)]
+    pub fn program(
+        &mut self,
+        ppn: Ppn,
+        oob: &Oob<'_>,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> OpId {
+        self.array.program(ppn, oob);
+        let kind = self.array.page_type(ppn);
+        let durations = (self.transfer_page, self.timing.program(kind));
+        let op = self.new_op(ppn, Kind::Program, cause, background, durations);
+        let stripe = self.array.complete_stripe(ppn);
+        self.chain(op, self.array.at_column(ppn));
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        self.counters.programs[cause as usize][kind] += self.gang;
+        self.release_wait(op);
+        if let Some(column) = stripe {
+            self.program_parity(ppn, column, background);
+        }
+        OpId(op)
+    }
+
+    /// As [`Nand::program`], for the next slot of a page that one program fills together: opens the page, or
+    /// joins the program of the page that is open. It waits for [`Nand::seal`].
+    ///
+    /// # Panics
+    /// If flash cannot do it.
+    pub fn enter(&mut self, ppn: Ppn, oob: &Oob<'_>, cause: Cause, background: bool, after: &[OpId]) -> OpId {
+        self.array.enter(ppn, oob);
+        let op = if self.array.first_slot(ppn) == ppn {
+            let kind = self.array.page_type(ppn);
+            let durations = (self.transfer_page, self.timing.program(kind));
+            let op = self.new_op(ppn, Kind::Program, cause, background, durations);
+            self.ops[op as usize].open = true;
+            self.chain(op, self.array.at_column(ppn));
+            op
+        } else {
+            let op = self.array.blocks[self.array.at_column(ppn)].chain_tail;
+            self.ops[op as usize].background &= background;
+            op
+        };
+        for before in after {
+            self.wait_for(op, before.0);
+        }
+        OpId(op)
+    }
+
+    /// The page of `op` is filled no further: it is programmed as it is. How many slots stay empty.
+    pub fn seal(&mut self, op: OpId) -> u32 {
+        let slot = &mut self.ops[op.0 as usize];
+        debug_assert!(slot.open && slot.pending);
+        slot.open = false;
+        let (ppn, cause, background) = (Ppn(slot.ppn), slot.cause, slot.background);
+        let empty = self.array.seal(ppn);
+        let kind = self.array.page_type(ppn);
+        self.counters.programs[cause as usize][kind] += self.gang;
+        let stripe = self.array.complete_stripe(ppn);
+        self.release_wait(op.0);
+        if let Some(column) = stripe {
+            self.program_parity(ppn, column, background);
+        }
+        empty
+    }
+
+    /// The read `op`, ordered since the last [`Nand::settle`], brings `sectors` more of its page.
+    pub fn widen(&mut self, op: OpId, sectors: u32) {
+        if self.timing.partial_transfer {
+            let more = u32::try_from(self.transfer(sectors)).unwrap_or(u32::MAX);
+            let slot = &mut self.ops[op.0 as usize];
+            slot.transfer = slot.transfer.saturating_add(more);
+        }
+    }
+
+    /// Queues a program behind the others of its block of the flash.
+    #[inline]
+    pub(super) fn chain(&mut self, op: u32, block: usize) {
+        let state = &mut self.array.blocks[block];
+        let tail = std::mem::replace(&mut state.chain_tail, op);
+        if tail == NONE {
+            state.chain_head = op;
+            return;
+        }
+        let tail = &mut self.ops[tail as usize];
+        tail.chain = op;
+        if !tail.started_once {
+            let slot = &mut self.ops[op as usize];
+            slot.waits += 1;
+            slot.behind = true;
+        }
+    }
+
+    /// A program that failed goes on as a program of page `to`, with the same contents and version.
+    /// Whatever waits for it goes on waiting. From now on the array shows `to` as programmed and the
+    /// page where it failed as torn.
+    ///
+    /// # Panics
+    /// If flash cannot do it: see [`Array::program`].
+    pub fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
+        let slot = &mut self.ops[op.0 as usize];
+        let (from, cause) = (Ppn(slot.ppn), slot.cause);
+        debug_assert!(slot.pending && slot.kind == Kind::Program);
+        let mut stripe = None;
+        for (from, to) in self.array.together(from).zip(self.array.together(to)) {
+            let oob = self.array.oob(from);
+            let list = match oob.extents {
+                Extents::Home { .. } => Vec::new(),
+                Extents::List(list) => list.to_vec(),
+            };
+            // Not borrowed from the store that is about to be written.
+            let extents = match oob.extents {
+                Extents::Home { lpn, start, len } => Extents::Home { lpn, start, len },
+                Extents::List(_) => Extents::List(&list),
+            };
+            let oob = Oob { kind: oob.kind, owner: oob.owner, stream, extents };
+            stripe = self.array.lay_in_stripe(to, &oob);
+            self.array.repeat(from, to);
+        }
+        self.array.spoil(from);
+        let plane = self.array.plane_of(to);
+        let slot = &mut self.ops[op.0 as usize];
+        (slot.ppn, slot.plane, slot.waits, slot.started_once, slot.copyback) = (to.0, plane, 1, false, false);
+        slot.array_ns = self.timing.program(self.array.page_type(to));
+        (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
+        let die = self.array.flash().die_of_plane(plane);
+        self.dies[die as usize].load += 1;
+        self.chain(op.0, self.array.at_column(to));
+        let kind = self.array.page_type(to);
+        self.counters.programs[cause as usize][kind] += self.gang;
+        let background = self.ops[op.0 as usize].background;
+        self.release_wait(op.0);
+        if let Some(column) = stripe {
+            self.program_parity(self.array.first_slot(to), column, background);
+        }
+    }
+
+    /// A program that failed is given up: it is over, and what it was to store is lost.
+    pub fn abandon(&mut self, op: OpId) {
+        let ppn = Ppn(self.ops[op.0 as usize].ppn);
+        self.array.lose_page(ppn);
+        let block = self.array.geometry.block_of(ppn);
+        self.array.doom_column(block, self.array.place(ppn).1);
+        self.array.note_program(ppn);
+        self.array.note_change(Change::Block(block));
+        self.let_go(op.0);
+    }
+
+    /// A read and the program that waits for it copy a page within a plane: with `copyback` set,
+    /// neither uses the channel. To be said before [`Nand::settle`].
+    pub fn pair_copyback(&mut self, read: OpId, program: OpId) {
+        let same_plane = self.ops[read.0 as usize].plane == self.ops[program.0 as usize].plane;
+        // Parity is worked out by the controller: what is copied has to pass it.
+        if self.timing.copyback && same_plane && self.array.weave.parity == 0 {
+            self.ops[read.0 as usize].copyback = true;
+            self.ops[program.0 as usize].copyback = true;
+        }
+    }
+
+    /// Orders an erase of `block`; it starts when no read of the block is left and everything
+    /// that supersedes its contents is on flash.
+    ///
+    /// # Panics
+    /// If the block is bad, already to be erased, or has programs on order.
+    pub fn erase(&mut self, block: Block, background: bool) -> OpId {
+        let state = &self.array.blocks[self.array.at(block)];
+        assert!(
+            state.condition != BlockCondition::Bad
+                && state.erase == NONE
+                && !self.array.is_programmed_now(block),
+            "erase of block {:#x} while it is bad, programmed or already being erased",
+            block.0
+        );
+        let held = state.holds > 0;
+        let first = self.geometry().ppn(block, 0);
+        let op = self.new_op(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
+        let (at, width) = (self.array.at(block), self.array.width());
+        self.array.blocks[at].erase = op;
+        self.array.blocks[at].erasing = width as u16;
+        self.counters.erases += self.gang * u64::from(width);
+        if width > 1 {
+            self.erase_further(op, block, background);
+        }
+        if !held {
+            self.start_erase(op);
+        }
+        OpId(op)
+    }
+
+    /// The erases of the other columns follow that of the first.
+    pub(super) fn erase_further(&mut self, mut last: u32, block: Block, background: bool) {
+        let first = self.geometry().ppn(block, 0);
+        let leader = last;
+        for column in 0..self.array.width() {
+            let plane = self.array.plane_of_column(block, column);
+            if plane == self.ops[leader as usize].plane {
+                continue;
+            }
+            let durations = (0, self.timing.erase_ns);
+            let op = self.new_op_in(plane, first, Kind::Erase, Cause::Gc, background, durations);
+            self.ops[last as usize].chain = op;
+            last = op;
+        }
+    }
+
+    /// Nothing holds an erase up any more.
+    pub(super) fn start_erase(&mut self, mut op: u32) {
+        while op != NONE {
+            let next = self.ops[op as usize].chain;
+            self.release_wait(op);
+            op = next;
+        }
+    }
+
+    /// Where the state of the block of the flash is kept that `op` programs.
+    #[inline(always)]
+    pub(super) fn programmed_by(&self, op: u32) -> usize {
+        let slot = &self.ops[op as usize];
+        let ppn = Ppn(slot.ppn);
+        if slot.cause == Cause::Parity
+            && let Some(column) = self.array.parity_column(ppn)
+        {
+            return self.array.at(self.geometry().block_of(ppn)) + column as usize;
+        }
+        self.array.at_column(ppn)
+    }
+
+    pub(super) fn transfer(&self, sectors: u32) -> u64 {
+        if self.timing.partial_transfer {
+            self.timing.transfer(self.geometry(), sectors)
+        } else if self.gang == 1 {
+            self.transfer_page
+        } else {
+            self.transfer_page / self.gang * u64::from(sectors.div_ceil(self.sectors_per_read))
+        }
+    }
+}
