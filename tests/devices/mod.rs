@@ -92,6 +92,7 @@ pub fn base() -> DeviceConfig {
         controller: ControllerConfig::default(),
         buffer: BufferConfig::default(),
         mapping: Default::default(),
+        atomic: Default::default(),
         superblock: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
