@@ -192,3 +192,38 @@ fn a_fraction_of_a_drive_is_simulated_until_it_is_steady() {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
 }
+
+#[test]
+fn without_doublewrite_half_as_much_is_written() {
+    // MariaDB's manual: with the doublewrite buffer pages are written twice. Recordings of a few minutes, by night.
+    let there = |path: &str| Path::new(path).exists();
+    if std::env::var_os("NANDLE_NIGHTLY").is_none() || !there("/usr/sbin/mariadbd") || !there("/dev/fuse") {
+        eprintln!("SKIPPED: needs NANDLE_NIGHTLY, mariadbd and /dev/fuse");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/crash/mariadb.py").display().to_string();
+    std::fs::create_dir(dir.path().join("made")).expect("made");
+    let make = format!("NANDLE_DIR=made python3 {script} make");
+    let made = std::process::Command::new("sh").args(["-c", &make]).current_dir(dir.path()).status();
+    assert!(made.expect("the shell starts").success());
+    for (trace, option) in [("off.parquet", ""), ("on.parquet", "--doublewrite")] {
+        let run = format!("python3 {script} run {option}");
+        let output =
+            nandle(&["record", "--watch", "fuse", "-o", trace, "--dir", "made", "--", &run], dir.path());
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let args = ["cost", "off.parquet", "on.parquet", "--set", "mapping.unit_bytes=16384", "--json", "-"];
+    let output = nandle(&args, dir.path());
+    let answers: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let of = |n: usize| {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let logical = number(&answers[n]["logical_bytes"]);
+        (logical, logical * number(&answers[n]["cost"]["flash_bytes_per_logical_byte"]))
+    };
+    let (off, on) = (of(0), of(1));
+    for (what, ratio) in [("written", on.0 / off.0), ("of flash", on.1 / off.1)] {
+        assert!((1.5..3.0).contains(&ratio), "{what}: {ratio:.2} times as much");
+    }
+}

@@ -101,6 +101,11 @@ def check(folder):
     """What is wrong, or nothing."""
     with open(os.environ.get("NANDLE_OUTPUT", folder + ".output")) as output:
         said = len(output.read().splitlines())
+    # A cut while the server starts may leave a lock file without contents, which it takes for another server's. What
+    # starts it after a power cut removes it (pg_ctlcluster: "Removed stale pid file").
+    pid = os.path.join(folder, "data", "postmaster.pid")
+    if os.path.exists(pid):
+        os.remove(pid)
     server = Server(folder)
     try:
         total = server.ask("SELECT sum(balance) AS total FROM account")

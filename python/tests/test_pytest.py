@@ -7,6 +7,8 @@ import re
 import shutil
 import socket
 import struct
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +64,50 @@ def test_a_missing_fsync_fails_the_test_with_its_story(pytester):
     assert "AssertionError: lost" in text
     assert ": 0 failed" in text, "what passed says how many states were tried"
     assert not list(pytester.path.glob("**/failure.json"))
+
+
+# A database of one file for each key.
+MYDB = """
+    import contextlib
+    import io
+    import os
+
+    class Db:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def put(self, key):
+            with io.open(self.folder / key, "w") as file:
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            fd = os.open(self.folder, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+
+        def keys(self):
+            return {file.name for file in self.folder.iterdir() if file.read_text() == file.name}
+
+    @contextlib.contextmanager
+    def open(folder):
+        if not folder.exists():
+            folder.mkdir()
+            fd = os.open(folder.parent, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+        yield Db(folder)
+"""
+
+
+def test_the_documented_recipe_is_ten_lines_and_finds_a_missing_fsync(pytester):
+    page = (Path(__file__).parents[2] / "docs/crash-test.md").read_text()
+    recipe = page.split("<!-- python/tests/test_pytest.py runs this -->")[1].split("```")[1].removeprefix("python\n")
+    assert len([line for line in recipe.splitlines() if line]) <= 10
+    pytester.makepyfile(test_mydb=recipe)
+    whole = textwrap.dedent(MYDB)
+    for forgotten, outcome in ((None, {"passed": 1}), ("os.fsync(file.fileno())", {"failed": 1})):
+        pytester.path.joinpath("mydb.py").write_text(whole.replace(forgotten, "pass") if forgotten else whole)
+        pytester.runpytest_subprocess().assert_outcomes(**outcome)
 
 
 def test_what_makes_no_sense_is_one_sentence(pytester, monkeypatch):
