@@ -13,7 +13,8 @@ use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
     Array, Block, BlockCondition, Cause, Cell, CellKind, Change, Done, Extents, FaultConfig, Geometry, Kind,
-    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, Superblocks, Suspend, Time, Timing,
+    Oob, OpId, PageUse, Ppn, ProgramOrder, Scheduler, Shape, Silicon, SlcMode, Superblocks, Suspend, Time,
+    Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -37,6 +38,8 @@ pub struct NandConfig {
     pub timing: Timing,
     /// An interrupted program of an upper page destroys the lower pages of its word line too.
     pub paired_pages: bool,
+    /// Blocks may be written in SLC mode.
+    pub slc: Option<SlcMode>,
 }
 
 impl NandConfig {
@@ -44,7 +47,10 @@ impl NandConfig {
     pub fn erased(&self, unit: usize) -> Array {
         let of_block = self.superblocks.as_ref().map_or(&self.geometry, |of| &of.flash).pages_per_block;
         let cell = Cell::new(self.kind, self.order, of_block / self.slots);
-        Array::with_slots(self.geometry.clone(), cell, unit, self.slots, self.superblocks.as_ref())
+        let mut array =
+            Array::with_slots(self.geometry.clone(), cell, unit, self.slots, self.superblocks.as_ref());
+        array.slc_labels = self.slc.as_ref().map(|slc| slc.labels);
+        array
     }
 }
 
@@ -169,7 +175,7 @@ pub struct Ready {
 #[derive(Clone, Debug)]
 pub struct Nand {
     pub(crate) array: Array,
-    timing: Timing,
+    pub(crate) timing: Timing,
     endurance: u32,
     pub(crate) ops: Vec<Op>,
     free: u32,
@@ -194,6 +200,7 @@ pub struct Nand {
     faults: Option<Box<Faults>>,
     retries: Option<Box<Retries>>,
     stages: Stages,
+    pub(crate) slc: Option<SlcMode>,
 }
 
 impl Nand {
@@ -237,6 +244,7 @@ impl Nand {
             faults: None,
             retries: None,
             stages: Stages::default(),
+            slc: config.slc.clone(),
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
@@ -504,7 +512,7 @@ impl Nand {
         );
         let kind = self.array.page_type(ppn);
         let block = self.geometry().block_of(ppn);
-        let mut durations = (self.transfer(sectors), self.timing.read(kind));
+        let mut durations = (self.transfer(sectors), self.read_ns(ppn, kind));
         if let Some(retries) = &mut self.retries {
             let count = retries.draw(kind, self.array.erases(block));
             durations.1 += count * retries.ns();
@@ -547,7 +555,7 @@ impl Nand {
     ) -> OpId {
         self.array.program(ppn, oob);
         let kind = self.array.page_type(ppn);
-        let durations = (self.transfer_page, self.timing.program(kind));
+        let durations = (self.transfer_page, self.program_ns(ppn, kind));
         let op = self.new_op(ppn, Kind::Program, cause, background, durations);
         let stripe = self.array.complete_stripe(ppn);
         self.chain(op, self.array.at_column(ppn));
@@ -571,7 +579,7 @@ impl Nand {
         self.array.enter(ppn, oob);
         let op = if self.array.first_slot(ppn) == ppn {
             let kind = self.array.page_type(ppn);
-            let durations = (self.transfer_page, self.timing.program(kind));
+            let durations = (self.transfer_page, self.program_ns(ppn, kind));
             let op = self.new_op(ppn, Kind::Program, cause, background, durations);
             self.ops[op as usize].open = true;
             self.chain(op, self.array.at_column(ppn));
@@ -680,9 +688,10 @@ impl Nand {
         }
         self.array.spoil(from);
         let plane = self.array.plane_of(to);
+        let array_ns = self.program_ns(to, self.array.page_type(to));
         let slot = &mut self.ops[op.0 as usize];
         (slot.ppn, slot.plane, slot.waits, slot.started_once, slot.copyback) = (to.0, plane, 1, false, false);
-        slot.array_ns = self.timing.program(self.array.page_type(to));
+        slot.array_ns = array_ns;
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
         let die = self.array.flash().die_of_plane(plane);
         self.dies[die as usize].load += 1;
@@ -982,6 +991,8 @@ impl Nand {
         let head = self.dies[die_number as usize].op;
         let row = |array: &Array, op: &Op| array.place(Ppn(op.ppn)).0;
         let (kind, page) = (self.ops[head as usize].kind, row(&self.array, &self.ops[head as usize]));
+        let slc = |array: &Array, op: &Op| array.is_slc(array.geometry().block_of(Ppn(op.ppn)));
+        let in_slc_mode = slc(&self.array, &self.ops[head as usize]);
         let page_type = self.array.cell.page_type(page);
         let of_die = self.array.flash().planes_per_die;
         let mut planes = 1_u32 << (self.ops[head as usize].plane % of_die);
@@ -998,6 +1009,7 @@ impl Nand {
             let other = row(&self.array, slot);
             let fits = slot.kind == kind
                 && planes & plane == 0
+                && (kind == Kind::Erase || slc(&self.array, slot) == in_slc_mode)
                 && (kind == Kind::Erase
                     || other == page
                     || (!self.timing.multi_plane_same_offset

@@ -15,6 +15,7 @@ mod in_order;
 mod pacing;
 mod page_types;
 mod partial_blocks;
+mod slc;
 mod striping;
 mod surplus;
 
@@ -24,11 +25,13 @@ pub use dedicated::{Dedicated, DedicatedPlan, Group, NewGroup};
 pub use group::{GroupId, PageClass};
 pub use pacing::{Need, PacingKind};
 pub use page_types::{Note, PageTypes, Step, Steps};
+pub use slc::{Fold, SlcConfig};
 pub use striping::Striping;
 
 use crate::error::ConfigError;
 use crate::media::Media;
 use frontiers::Frontiers;
+use slc::Cache;
 use striping::Dynamic;
 
 /// Shares of each plane's blocks.
@@ -88,6 +91,8 @@ pub struct SpaceSettings<'a> {
     pub types_ahead: bool,
     /// Logical pages.
     pub logical_pages: u32,
+    /// `[slc]`, and the blocks of each plane that are the cache's own.
+    pub slc: (&'a SlcConfig, u32),
 }
 
 /// Where a page goes.
@@ -108,6 +113,7 @@ pub struct Space {
     frontiers: Frontiers,
     striping: Striping,
     dedicated: Option<Box<Dedicated>>,
+    cache: Option<Box<Cache>>,
     streams: u16,
     survivors_apart: bool,
     limits: Limits,
@@ -155,20 +161,16 @@ impl Space {
             blocks.track_surplus();
         }
         blocks.set_least_gain(array.slots());
+        let (slc, of_cache) = settings.slc;
+        blocks.set_cache(of_cache);
         let rules = plan.page_types.as_ref();
         Ok(Self {
             blocks,
             frontiers: Frontiers::new(rules, array, plan.host_groups(), limits.hard, seed),
             striping: Striping::new(settings.striping, g)?.by_pages(gathers),
-            gathering: vec![
-                0;
-                if gathers {
-                    usize::from(GroupId::Host(plan.host_groups() as u16).number())
-                } else {
-                    0
-                }
-            ],
+            gathering: vec![0; if gathers { GroupId::count(plan.host_groups()) as usize } else { 0 }],
             dedicated: plan.dedicated.map(|plan| Box::new(Dedicated::new(g, settings.logical_pages, plan))),
+            cache: (!slc.is_off()).then(|| Box::new(Cache::new(slc, array.slc_pages()))),
             streams: plan.streams,
             survivors_apart: plan.survivors_apart,
             limits,
@@ -414,7 +416,7 @@ impl Space {
     pub fn has_pages(&self, plane: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
         let dedicated = matches!(group, GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_));
         !dedicated && self.frontiers.left(plane, group, media.array()) >= pages
-            || self.room(plane, group, class, media) >= pages
+            || self.host_room(plane, group, class, media) >= pages
     }
 
     /// Pages of `class` that `group` can write in `plane` now.
@@ -429,6 +431,13 @@ impl Space {
         };
         let reserve = if self.may_use_reserve(group) { 0 } else { self.limits.hard };
         left + self.blocks.free(plane).saturating_sub(reserve) * self.pages_per_block
+    }
+
+    /// As [`Space::room`], for the host's data: the SLC cache or the normal blocks, whichever has more.
+    #[inline]
+    fn host_room(&self, plane: u32, group: GroupId, class: PageClass, media: &Media) -> u32 {
+        let room = self.room(plane, group, class, media);
+        if group == GroupId::Host(0) { room.max(self.cache_room(plane, media)) } else { room }
     }
 
     /// Pages that `group` can write in `plane` into the block that is open for it.
@@ -456,7 +465,7 @@ impl Space {
     }
 
     fn some_plane_has(&self, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
-        (0..self.planes).any(|plane| self.room(plane, group, class, media) >= pages)
+        (0..self.planes).any(|plane| self.host_room(plane, group, class, media) >= pages)
     }
 
     /// Whether writes of `plane` go elsewhere when it has no room: only where dedicated groups brought
@@ -520,7 +529,7 @@ impl Space {
                 .filter(|&p| self.room(p, group, class, media) > 0);
         }
         let mut striping = std::mem::replace(&mut self.striping, Striping::idle());
-        let has_room = |plane| self.room(plane, group, class, media) > 0;
+        let has_room = |plane| self.host_room(plane, group, class, media) > 0;
         let live = |plane| u64::from(self.blocks.live(plane));
         let plane = match &mut striping {
             // Of planes with as much to do the one with the least data: else some would have less to spare.
@@ -541,8 +550,12 @@ impl Space {
             Striping::Static(_) => None,
         };
         self.striping = striping;
-        if let (Some(plane), Some(last)) = (plane, self.gathering.get_mut(usize::from(group.number()))) {
-            *last = plane;
+        if let (Some(plane), false) = (plane, self.gathering.is_empty()) {
+            let streams = self.host_groups();
+            self.gathering[group.place(streams)] = plane;
+            if group == GroupId::Host(0) {
+                self.gathering[GroupId::Cache.place(streams)] = plane;
+            }
         }
         plane
     }
@@ -550,9 +563,80 @@ impl Space {
     /// The plane in which `group` has a page that is not full yet, where units share pages.
     #[inline]
     fn gathers_in(&self, group: GroupId, media: &Media) -> Option<u32> {
-        let &plane = self.gathering.get(usize::from(group.number()))?;
-        let next = self.frontiers.peek(plane, group, media.array())?;
-        (media.array().first_slot(next) != next).then_some(plane)
+        if self.gathering.is_empty() {
+            return None;
+        }
+        let in_part = |group: GroupId| {
+            let plane = self.gathering[group.place(self.host_groups())];
+            self.is_filling(plane, group, media).then_some(plane)
+        };
+        let cache = (self.cache.is_some() && group == GroupId::Host(0)).then(|| in_part(GroupId::Cache));
+        cache.flatten().or_else(|| in_part(group))
+    }
+
+    /// Host groups with open blocks of their own.
+    #[inline]
+    fn host_groups(&self) -> u32 {
+        u32::from(self.streams) * if self.survivors_apart { 2 } else { 1 }
+    }
+
+    /// Whether the next page of `group` in `plane` is programmed with others that are there already.
+    #[inline]
+    fn is_filling(&self, plane: u32, group: GroupId, media: &Media) -> bool {
+        let next = self.frontiers.peek(plane, group, media.array());
+        next.is_some_and(|next| media.array().first_slot(next) != next)
+    }
+
+    // ---- SLC cache --------------------------------------------------------------------------------
+
+    /// Whether there is an SLC cache.
+    #[inline]
+    pub fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+    /// Pages that the SLC cache takes in `plane` now.
+    #[inline]
+    fn cache_room(&self, plane: u32, media: &Media) -> u32 {
+        let Some(cache) = &self.cache else { return 0 };
+        let (own, free) = (self.blocks.free_of_cache(plane), self.blocks.free(plane));
+        // One more block in SLC mode may not be what begins a collection.
+        let more = free > self.limits.soft && cache.may_grow(self.blocks.cached(plane), free);
+        self.frontiers.left(plane, GroupId::Cache, media.array())
+            + cache.pages * (own + u32::from(own == 0 && more))
+    }
+    /// Where in `plane` the next page of the host's data goes: to the SLC cache if that takes it.
+    #[inline]
+    pub(crate) fn cache_before(&self, plane: u32, group: GroupId, media: &Media) -> GroupId {
+        let takes = group == GroupId::Host(0)
+            && self.cache.is_some()
+            && !self.is_filling(plane, group, media)
+            && self.cache_room(plane, media) > 0;
+        if takes { GroupId::Cache } else { group }
+    }
+    /// The block of `plane` that is to be folded now. What is valid of it finds room above the watermark of collection.
+    pub(crate) fn fold_victim(&self, plane: u32, media: &Media) -> Option<Block> {
+        let cache = self.cache.as_ref()?;
+        if !cache.folds(self.cache_room(plane, media) == 0) {
+            return None;
+        }
+        let block = self.blocks.oldest_cached(plane)?;
+        let room = self.room(plane, GroupId::Survivors, PageClass::SYSTEM, media);
+        (self.blocks.valid(block) <= room).then_some(block)
+    }
+    /// Whether blocks could be folded if the host were known to be idle.
+    pub(crate) fn could_fold(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| {
+            let any = || (0..self.planes).any(|plane| self.blocks.oldest_cached(plane).is_some());
+            cache.uses_idleness() && !cache.idle && any()
+        })
+    }
+    /// The host has asked for nothing for a while, or asks again.
+    pub(crate) fn set_idle(&mut self, idle: bool) {
+        let Some(cache) = &mut self.cache else { return };
+        cache.idle = idle;
+        if idle {
+            self.look.extend(0..self.planes);
+        }
     }
 
     /// The page that the next write of `group` in `plane` gets, if an open block says so.
@@ -634,6 +718,15 @@ impl Space {
         if let (Some(number), Some(dedicated)) = (self.blocks.group(block), &mut self.dedicated) {
             dedicated.avoid(number, block);
         }
+    }
+    /// At power-on: `block` was written for `group`, or for nobody any more. Whether it may be written on; a block of the
+    /// SLC cache's own that does not say that it is one may not.
+    pub(crate) fn found_cached(&mut self, group: GroupId, block: Block) -> bool {
+        let cached = group == GroupId::Cache;
+        if cached || self.blocks.is_of_cache(block) {
+            self.blocks.enter_cache(block);
+        }
+        cached == self.blocks.is_cached(block)
     }
     /// At power-on: `block` was being written for `group`. False if that place is taken.
     pub(crate) fn resume(&mut self, group: GroupId, block: Block, media: &Media) -> bool {
