@@ -544,14 +544,15 @@ impl DeviceConfig {
         }
         if plan.page_types.is_some() {
             return err(
-                "0 where page types are chosen (scheme.allocation): use scheme.allocation = \"none\"".into(),
+                "0 where page types are chosen (scheme.allocation): use scheme.allocation = \"strict\""
+                    .into(),
             );
         }
         let one_group = plan.streams == 1 && !plan.survivors_apart && plan.dedicated.is_none();
         if !one_group || plan.surplus.is_some() {
             return err(
                 "0 with schemes that keep streams or objects apart, or several pages of one logical page: \
-                        use scheme.mapping = \"page\" and scheme.streams = \"none\""
+                        use scheme.mapping = \"page\" and scheme.streams = \"by-time\""
                     .into(),
             );
         }
