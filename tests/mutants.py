@@ -74,7 +74,7 @@ MUTANTS = {
 
         # Tickets, and who passes whom.
         ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.contains(plane))", "true",
-         "--test queue"),
+         "--test property"),
         ("nobody passes", "let passes = n > 0 && may &&", "let passes = false && n > 0 && may &&", "--test queue"),
 
         # Completions.

@@ -78,6 +78,23 @@ pub struct Stats {
     pub streams: Vec<StreamCount>,
     /// Trims recorded.
     pub trim_records: u64,
+    /// The SLC cache.
+    pub slc: SlcStats,
+}
+
+/// What the SLC cache took and gave back, in mapping units and blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlcStats {
+    /// Written to it for the host.
+    pub host_pages: u64,
+    /// Written for the host to normal blocks.
+    pub direct_pages: u64,
+    /// Moved from it to normal blocks.
+    pub folded_pages: u64,
+    /// Blocks of it that were emptied.
+    pub folds: u64,
+    /// Blocks erased after they were written in SLC mode.
+    pub erases: u64,
 }
 
 /// What collection had to resort to where page types are chosen.
