@@ -571,7 +571,7 @@ impl Space {
 
     /// Host groups with open blocks of their own.
     #[inline]
-    fn host_groups(&self) -> u32 {
+    pub(crate) fn host_groups(&self) -> u32 {
         u32::from(self.streams) * if self.survivors_apart { 2 } else { 1 }
     }
 
