@@ -121,6 +121,7 @@ prop_compose! {
         by_plane in any::<bool>(), machine in prop::option::weighted(0.4, machine()),
         of_dies in prop::option::weighted(0.3, (1..3_u32, 0..3_u32)),
         pacing in prop::sample::select(vec![PacingKind::Watermark, PacingKind::Watermark, PacingKind::Rate, PacingKind::Lazy]),
+        untimed in prop::bool::weighted(0.2),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
@@ -166,6 +167,7 @@ prop_compose! {
         c.timing.multi_plane = multi_plane;
         c.timing.copyback = copyback;
         c.timing.dram_ns = dram;
+        c.timing.untimed = untimed;
         if dynamic {
             c.scheme.striping = "dynamic".into();
         }

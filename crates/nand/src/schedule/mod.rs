@@ -10,6 +10,9 @@ mod edges;
 mod orders;
 mod parity;
 mod passing;
+mod untimed;
+
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +138,7 @@ struct Channel {
     /// The die to be told when the transfer is over.
     die: Option<u32>,
     free_at: Time,
-    waiting: std::collections::VecDeque<(u32, u64)>,
+    waiting: VecDeque<(u32, u64)>,
     busy_ns: u64,
 }
 
@@ -200,6 +203,8 @@ pub struct Nand {
     faults: Option<Box<Faults>>,
     retries: Option<Box<Retries>>,
     stages: Stages,
+    /// Operations that may begin, where time does not count.
+    at_once: VecDeque<u32>,
 }
 
 impl Nand {
@@ -243,6 +248,7 @@ impl Nand {
             faults: None,
             retries: None,
             stages: Stages::default(),
+            at_once: VecDeque::new(),
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
