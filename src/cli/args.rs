@@ -423,6 +423,9 @@ pub struct Issue {
     /// Log every request to io.parquet in the run directory.
     #[arg(long)]
     pub io_log: bool,
+    /// Without clocks: mapping, collection, wear and every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     #[command(flatten)]
     pub reading: Reading,
 }
@@ -455,6 +458,10 @@ impl Settling {
 }
 
 impl Issue {
+    /// The device with or without clocks.
+    pub fn clocked(&self, drive: Drive) -> Drive {
+        if self.untimed { drive.untimed() } else { drive }
+    }
     /// What is asked of a device that serves `workload`.
     pub fn asked(&self, workload: &str) -> Asked {
         Asked {
@@ -541,6 +548,9 @@ pub struct Sweep {
     pub jobs: usize,
     #[command(flatten)]
     pub settling: Settling,
+    /// Without clocks: every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     /// Only this part of the grid, such as 1/4 for the first of four machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
