@@ -37,7 +37,8 @@ fn data_are_copied_as_often_as_documented() {
     let temp = tempfile::tempdir().expect("a temporary directory");
     let library = temp.path().join("copies.so").display().to_string();
     let source = format!("{}/tests/served/copies.c", env!("CARGO_MANIFEST_DIR"));
-    let how = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", &library, &source];
+    let how =
+        ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", &library, &source];
     good("cc", &how, temp.path());
     let file = temp.path().join("bytes");
     let shown = file.display().to_string();
@@ -63,7 +64,8 @@ fn data_are_copied_as_often_as_documented() {
     let each = |bytes: u64| bytes as f64 / (REQUESTS * REQUEST as u64) as f64;
     let (writes, reads) = (each(written - before), each(read - written));
     println!("copied in memory: {writes:.2} times a byte written, {reads:.2} times a byte read");
-    // Beside the system's copy between socket and memory: to the drive and to the flash; from the flash.
-    assert!((1.9..2.1).contains(&writes), "{writes} copies of a write");
-    assert!((0.9..1.1).contains(&reads), "{reads} copies of a read");
+    // Beside the system's copy between socket and memory. To the drive, its buffer and its flash; and of what comes with
+    // the head of its request half. From the flash.
+    assert!((3.0..3.7).contains(&writes), "{writes} copies of a write");
+    assert!((0.9..1.2).contains(&reads), "{reads} copies of a read");
 }

@@ -63,8 +63,11 @@ fn life(dir: &Path, library: &Path, scheme: &str, kind: &str, draw: &mut Stream,
     // Block records of a new image come first.
     let plan = format!("{kind} {} {}", 400 + draw.below(1500), draw.below(1 << 30));
     let (library, marker) = (library.display().to_string(), hit.display().to_string());
-    let variables =
-        [("LD_PRELOAD", library.as_str()), ("NANDLE_DISK", plan.as_str()), ("NANDLE_DISK_HIT", marker.as_str())];
+    let variables = [
+        ("LD_PRELOAD", library.as_str()),
+        ("NANDLE_DISK", plan.as_str()),
+        ("NANDLE_DISK_HIT", marker.as_str()),
+    ];
     let variables = if kind == "rot" { &[][..] } else { &variables };
     let server = Served::start_ailing(dir, &[SMALL, IMAGE, &["--scheme", scheme]].concat(), variables);
     let client = server.client();
