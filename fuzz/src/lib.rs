@@ -10,9 +10,9 @@ pub fn small_drive(scheme: &str) -> Drive {
         "geometry.chips_per_channel=1",
         "geometry.dies_per_chip=1",
         "geometry.planes_per_die=1",
-        "geometry.blocks_per_plane=20",
-        "geometry.pages_per_block=24",
-        "op_ratio=0.8",
+        "geometry.blocks_per_plane=16",
+        "geometry.pages_per_block=8",
+        "op_ratio=1.5",
         "buffer.bytes=65536",
     ]
     .map(str::to_owned)
