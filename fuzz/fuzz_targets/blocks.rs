@@ -88,7 +88,8 @@ fn model(disk: &mut [u8], io: &Io, sector: u64) -> Result<Vec<u8>, Status> {
     if io.op == Op::Flush {
         return Ok(vec![]);
     }
-    let end = io.offset.checked_add(io.bytes).filter(|&end| end <= disk.len() as u64).ok_or(Status::OutOfRange)?;
+    let end =
+        io.offset.checked_add(io.bytes).filter(|&end| end <= disk.len() as u64).ok_or(Status::OutOfRange)?;
     let range = io.offset as usize..end as usize;
     match io.op {
         Op::Read => return Ok(disk[range].to_vec()),
