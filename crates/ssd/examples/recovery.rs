@@ -49,6 +49,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
         link: Default::default(),
         controller: Default::default(),
         superblock: Default::default(),
+        slc: Default::default(),
         buffer: BufferConfig { bytes: 1 << 20, ..Default::default() },
         mapping: Default::default(),
         map_cache: Default::default(),
