@@ -221,9 +221,9 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Vec<PathBuf>,
-    /// Serve NBD by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
+    /// Serve NBD and NVMe/TCP by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
     /// DIR/server-cert.pem and DIR/server-key.pem say.
-    #[arg(long, value_name = "DIR", requires = "nbd")]
+    #[arg(long, value_name = "DIR")]
     pub tls_certificates: Option<PathBuf>,
     /// Permissions of the sockets in the file system, as an octal number.
     #[arg(long, value_name = "MODE", default_value = "0600", value_parser = mode)]
