@@ -93,6 +93,7 @@ pub fn base() -> DeviceConfig {
         controller: ControllerConfig::default(),
         buffer: BufferConfig::default(),
         mapping: Default::default(),
+        atomic: Default::default(),
         superblock: Default::default(),
         slc: Default::default(),
         map_cache: MapCacheConfig::default(),

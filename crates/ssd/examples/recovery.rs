@@ -53,6 +53,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
         slc: Default::default(),
         buffer: BufferConfig { bytes: 1 << 20, ..Default::default() },
         mapping: Default::default(),
+        atomic: Default::default(),
         map_cache: Default::default(),
         gc: Default::default(),
         wear: Default::default(),

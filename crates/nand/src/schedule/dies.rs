@@ -386,7 +386,7 @@ impl Nand {
                     state.chain_tail = NONE;
                 }
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.programs.draw(&mut faults.stream);
+                    failed = faults.programs.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if cause == Cause::Parity {
                     if failed {
@@ -400,7 +400,7 @@ impl Nand {
             }
             Kind::Erase => {
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.erases.draw(&mut faults.stream);
+                    failed = faults.erases.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if self.array.width() > 1 && failed {
                     self.array.doom_column(block, self.array.column_in(block, self.ops[op as usize].plane));

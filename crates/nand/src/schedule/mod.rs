@@ -7,6 +7,7 @@
 
 mod dies;
 mod edges;
+mod gone;
 mod orders;
 mod parity;
 mod passing;

@@ -56,7 +56,8 @@ pub fn fallocate(shape: &Shape, offset: u64, bytes: u64, mode: i32) -> Asked {
 pub fn errno(fault: Fault) -> Errno {
     match fault {
         Fault::Drive(status) => errno_of(status),
-        Fault::Image | Fault::Gone => Errno::EIO,
+        Fault::Image | Fault::Gone | Fault::Failed => Errno::EIO,
+        Fault::Full => Errno::ENOSPC,
     }
 }
 

@@ -13,6 +13,7 @@ mod check;
 mod demand;
 mod destage;
 mod explain;
+mod faults;
 mod front;
 mod inspect;
 mod operation;
