@@ -22,7 +22,7 @@ pub fn summary(s: &Summary) -> String {
     let _ = writeln!(
         t,
         "run       {} simulated in {:.2} CPU s, {} requests per CPU s, {} peak memory",
-        time(s.simulated_ns as f64),
+        if s.untimed { "untimed: nothing".into() } else { time(s.simulated_ns as f64) },
         s.cpu_s,
         count(s.requests_per_cpu_s as u64),
         bytes(s.peak_rss_bytes)

@@ -227,9 +227,9 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Vec<PathBuf>,
-    /// Serve NBD by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
+    /// Serve NBD and NVMe/TCP by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
     /// DIR/server-cert.pem and DIR/server-key.pem say.
-    #[arg(long, value_name = "DIR", requires = "nbd")]
+    #[arg(long, value_name = "DIR")]
     pub tls_certificates: Option<PathBuf>,
     /// Permissions of the sockets in the file system, as an octal number.
     #[arg(long, value_name = "MODE", default_value = "0600", value_parser = mode)]
@@ -429,11 +429,18 @@ pub struct Issue {
     /// Log every request to io.parquet in the run directory.
     #[arg(long)]
     pub io_log: bool,
+    /// Without clocks: mapping, collection, wear and every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     #[command(flatten)]
     pub reading: Reading,
 }
 
 impl Issue {
+    /// The device with or without clocks.
+    pub fn clocked(&self, drive: Drive) -> Drive {
+        if self.untimed { drive.untimed() } else { drive }
+    }
     /// What is asked of a device that serves `workload`.
     pub fn asked(&self, workload: &str) -> Asked {
         Asked {
@@ -520,6 +527,9 @@ pub struct Sweep {
     pub jobs: usize,
     #[command(flatten)]
     pub settling: Settling,
+    /// Without clocks: every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     /// Only this part of the grid, such as 1/4 for the first of four machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,

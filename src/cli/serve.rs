@@ -42,6 +42,12 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
                 .into(),
         ));
     }
+    if args.tls_certificates.is_some() && args.nbd.is_empty() && args.nvme_tcp.is_empty() {
+        return Err(Failure::Input(
+            "--tls-certificates: neither NBD nor NVMe/TCP is served; expected --nbd ADDR or --nvme-tcp ADDR with it"
+                .into(),
+        ));
+    }
     warn_of_strangers(&args);
     if args.power_cut_after.is_some() && args.image.is_none() {
         return Err(Failure::Input(
@@ -101,12 +107,14 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .iter()
         .map(|at| {
             let model = nvme_tcp::model::Model::new(&drive.config, device.shape(), &identity);
-            nvme_tcp::Server::start(*at, device.clone(), model)
+            subsystem(*at, &device, model, tls.as_ref())
         })
         .collect::<Result<Vec<_>, _>>()?;
     for host in &hosts {
         let at = host.address().0;
-        text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
+        let how = if tls.is_some() { " (through a tunnel of TLS)" } else { "" };
+        text +=
+            &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}{how}\n", at.ip(), at.port(), host.nqn());
     }
     let guests = args
         .vhost_user
@@ -200,10 +208,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
 /// Says which addresses others than this machine may reach.
 fn warn_of_strangers(args: &args::Serve) {
     let nvme = args.nvme_tcp.iter().map(|at| ("--nvme-tcp", Place::Tcp(at.0), "read and write the drive"));
-    let nbd = args.nbd.iter().filter(|_| args.tls_certificates.is_none());
-    let nbd = nbd.map(|at| ("--nbd", at.0.clone(), "read and write the drive"));
+    let nbd = args.nbd.iter().map(|at| ("--nbd", at.0.clone(), "read and write the drive"));
+    let disks = nbd.chain(nvme).filter(|_| args.tls_certificates.is_none());
     let http = args.http.iter().map(|at| ("--http", at.0.clone(), "see what the drive does"));
-    for (option, place, what) in nbd.chain(nvme).chain(http) {
+    for (option, place, what) in disks.chain(http) {
         if let Place::Tcp(at) = place
             && place.is_public()
         {
@@ -338,6 +346,22 @@ fn disks(
         None => nbd::Server::start(at, device.clone(), about),
         #[cfg(feature = "tls")]
         Some(tls) => nbd::Server::start_secured(at, device.clone(), about, tls),
+        #[cfg(not(feature = "tls"))]
+        Some(tls) => match *tls {},
+    }
+}
+
+/// An NVM subsystem at an address, by TLS if there are certificates.
+fn subsystem(
+    at: nvme_tcp::Address,
+    device: &Device,
+    model: nvme_tcp::model::Model,
+    tls: Option<&Tls>,
+) -> Result<nvme_tcp::Server, nandle_serve::Error> {
+    match tls {
+        None => nvme_tcp::Server::start(at, device.clone(), model),
+        #[cfg(feature = "tls")]
+        Some(tls) => nvme_tcp::Server::start_secured(at, device.clone(), model, tls),
         #[cfg(not(feature = "tls"))]
         Some(tls) => match *tls {},
     }

@@ -259,7 +259,7 @@ impl Asked {
         let decoded = match traces {
             _ if piped => None,
             Some(traces) => Some(traces.decoded(path, &self.trace, limit)?),
-            None => Some(Arc::new(Decoded::read(path, &self.trace, limit, 0)?)),
+            None => Some(Arc::new(Decoded::read(path, &self.trace, limit, MOST_HELD_ALONE)?)),
         };
         let mut notes = decoded.as_ref().map_or_else(Vec::new, |d| d.notes.clone());
         let footprint = decoded.as_ref().map(|d| &d.footprint);
@@ -414,6 +414,9 @@ pub(crate) fn ageing(
 
 /// Most requests of one trace that are held in memory for several runs (2.5 GB).
 const MOST_HELD: u64 = 64 << 20;
+
+/// Most requests that one run holds (160 MB): reading a longer trace twice takes less memory.
+const MOST_HELD_ALONE: u64 = 4 << 20;
 
 /// A trace that was read through once: what it touches, and its requests unless they are too many.
 #[derive(Debug)]

@@ -45,6 +45,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
             multi_plane_same_offset: true,
             ecc_ns: 0,
             read_retry: None,
+            untimed: false,
         },
         link: Default::default(),
         controller: Default::default(),

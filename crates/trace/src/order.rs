@@ -13,6 +13,8 @@ pub(crate) struct Order {
     /// Spread the rows of each whole second over it.
     spread: bool,
     rows: Vec<Row>,
+    /// Some of the rows are not in order yet.
+    unsorted: bool,
     /// Rows before `upto` are final, those before `at` handed out.
     at: usize,
     upto: usize,
@@ -30,6 +32,7 @@ impl Order {
             window: window.clamp(1, MAX_WINDOW),
             spread,
             rows: Vec::new(),
+            unsorted: false,
             at: 0,
             upto: 0,
             newest: 0,
@@ -61,6 +64,7 @@ impl Order {
         for row in &self.rows[from..] {
             if row.time < self.newest {
                 self.out_of_order += 1;
+                self.unsorted = true;
             }
             self.newest = row.time;
         }
@@ -68,19 +72,20 @@ impl Order {
 
     /// Makes rows final: all at the end, otherwise those that no later row can precede.
     pub fn settle(&mut self, end: bool) {
-        // Stable, and nearly free on rows that are in order already.
-        self.rows.sort_by_key(|r| r.time);
+        if std::mem::take(&mut self.unsorted) {
+            self.rows.sort_by_key(|r| r.time);
+        }
         self.upto = if end { self.rows.len() } else { self.rows.len().saturating_sub(self.window) };
         if self.spread {
             self.spread(end);
         }
-        for row in &mut self.rows[..self.upto] {
-            if row.time < self.last_out {
-                row.time = self.last_out;
-                self.clamped += 1;
-            }
-            self.last_out = row.time;
+        // They are in order: none behind the first that is late enough is too late.
+        let final_rows = &mut self.rows[..self.upto];
+        for row in final_rows.iter_mut().take_while(|row| row.time < self.last_out) {
+            row.time = self.last_out;
+            self.clamped += 1;
         }
+        self.last_out = final_rows.last().map_or(self.last_out, |row| row.time);
     }
 
     /// The k-th of the n rows of a second gets k/n of it; a second not yet complete has to wait.

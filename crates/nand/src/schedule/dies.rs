@@ -7,6 +7,9 @@ use crate::{Array, Cause, Done, Kind, OpId, Ppn, Suspend, Time};
 impl Nand {
     #[inline(never)]
     pub(super) fn enqueue(&mut self, op: u32) {
+        if self.timing.untimed {
+            return self.enqueue_untimed(op);
+        }
         let slot = &mut self.ops[op as usize];
         slot.order = self.order;
         self.order += 1;
@@ -272,7 +275,9 @@ impl Nand {
         let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
         let dies = self.dies.len() as u32;
-        if who < dies {
+        if self.timing.untimed {
+            self.end_all();
+        } else if who < dies {
             self.array_done(who);
         } else if who < self.handover_alarm() {
             self.transfer_done(who - dies);
