@@ -176,6 +176,22 @@ fn mariadb_without_doublewrite_needs_a_drive_that_keeps_its_pages() {
     }
 }
 
+#[test]
+fn a_check_that_does_not_always_say_the_same_is_told_of() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // It fails the third time that it is asked, whatever there is.
+    let count = dir.path().join("count").display().to_string();
+    let mut test = Test::new(LOG_STORE, "run", "check").states(20);
+    test.campaign.jobs = 1;
+    test.campaign.check.stays = false;
+    test.campaign.check.command =
+        format!("n=$(cat {count} 2>/dev/null || echo 0); echo $((n + 1)) > {count}; test $n -ne 2");
+    let Some(outcome) = test.go() else { return };
+    assert_eq!(outcome.failed, 1);
+    let story = test.explain(&outcome).story;
+    assert!(story.contains("Asked again, it passed"), "{story}");
+}
+
 /// Whether the long sizes are asked for.
 fn is_nightly() -> bool {
     std::env::var_os("NANDLE_NIGHTLY").is_some_and(|value| value == "1")
