@@ -502,13 +502,17 @@ fn a_run_without_clocks_counts_the_same_and_shows_no_times() {
     let compared =
         good(&[&["compare", "--schemes", "page,waflash", "--json", "-"], &some[..]].concat(), dir.path());
     let compared: Value = serde_json::from_str(&compared).expect("JSON");
-    assert!(compared[1]["summary"]["notes"].to_string().contains("WAFLASH merges in idle time"), "{compared}");
+    assert!(
+        compared[1]["summary"]["notes"].to_string().contains("WAFLASH merges in idle time"),
+        "{compared}"
+    );
     assert_eq!(compared[1]["ratios"]["host.write.lat_ns.mean"], Value::Null);
     let grid = "workloads = [\"random-write\"]\nrequests = 3000\nuntimed = true\n";
     std::fs::write(dir.path().join("g.toml"), grid).expect("room");
     good(&["sweep", "g.toml"], dir.path());
     let runs = std::fs::read_dir(dir.path().join("g.runs")).expect("runs");
-    let summaries = runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("summary.json")).ok());
+    let summaries =
+        runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("summary.json")).ok());
     assert_eq!(summaries.filter(|s| s.contains("\"untimed\": true")).count(), 1);
     // Verified, through power cuts.
     run_json(&["--untimed", "--verify", "--requests", "3000", "--power-cut-at", "random:3"], dir.path());

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use nandle_ssd::nand::{Cause, CellKind, ProgramOrder};
 use nandle_random::Stream;
 use nandle_ssd::collect::victim::VictimKind;
+use nandle_ssd::nand::{Cause, CellKind, ProgramOrder};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
 #[allow(dead_code)]
@@ -135,7 +135,12 @@ fn write_amplification_is_that_of_the_timed_drive() {
         without.timing.untimed = true;
         let (timed, untimed) = (run(&config, draw), run(&without, draw));
         let ratio = programs(&untimed) as f64 / programs(&timed) as f64;
-        println!("{name}: {} and {} programs, {:+.2}%", programs(&timed), programs(&untimed), (ratio - 1.0) * 100.0);
+        println!(
+            "{name}: {} and {} programs, {:+.2}%",
+            programs(&timed),
+            programs(&untimed),
+            (ratio - 1.0) * 100.0
+        );
         assert!((ratio - 1.0).abs() < 0.005, "{name}: {ratio}");
         assert!(untimed.counters().programs[Cause::Gc as usize].iter().sum::<u64>() > 10_000, "{name}");
         let (a, b) = (timed.stats(), untimed.stats());
@@ -176,7 +181,10 @@ fn nothing_takes_time() {
     for id in 0..1000 {
         let at = id * 1_000_000;
         ssd.advance(at, &mut done);
-        ssd.submit(at, &Command { id, op: Op::Write, lsn: id * 8, sectors: 8, fua: false, stream: 0, data: &[] });
+        ssd.submit(
+            at,
+            &Command { id, op: Op::Write, lsn: id * 8, sectors: 8, fua: false, stream: 0, data: &[] },
+        );
     }
     ssd.advance(1_000_000_000, &mut done);
     assert!(done.iter().all(|completion| completion.at == completion.id * 1_000_000 + 1), "{:?}", done[0]);

@@ -376,7 +376,11 @@ impl Collector {
     /// Whether so many bytes are whole sectors.
     #[inline]
     fn is_whole(&self, bytes: u64) -> bool {
-        if self.sector.is_power_of_two() { bytes & (self.sector - 1) == 0 } else { bytes.is_multiple_of(self.sector) }
+        if self.sector.is_power_of_two() {
+            bytes & (self.sector - 1) == 0
+        } else {
+            bytes.is_multiple_of(self.sector)
+        }
     }
 
     fn data(&mut self, r: &Request) {
@@ -384,8 +388,7 @@ impl Collector {
         count(if write { &mut self.info.write } else { &mut self.info.read }, r.bytes);
         let end = r.offset.saturating_add(r.bytes);
         self.info.end_bytes = self.info.end_bytes.max(end);
-        self.info.sub_sector +=
-            u64::from(!(self.is_whole(r.offset) && self.is_whole(end)));
+        self.info.sub_sector += u64::from(!(self.is_whole(r.offset) && self.is_whole(end)));
         for kind in [usize::from(write), 2] {
             self.sequential[kind] += u64::from(self.last_end[kind] == Some(r.offset));
             self.last_end[kind] = Some(end);

@@ -295,7 +295,17 @@ mod tests {
     #[test]
     fn plain_numbers_are_read_as_any_others() {
         let mut draw = nandle_random::Stream::new(1, "numbers");
-        let pieces = ["", "0", "7", "12345678", "123456789", "9999999999999999", "18446744073709551616", "12a45678", "1:345678"];
+        let pieces = [
+            "",
+            "0",
+            "7",
+            "12345678",
+            "123456789",
+            "9999999999999999",
+            "18446744073709551616",
+            "12a45678",
+            "1:345678",
+        ];
         for n in 0..20_000 {
             let mut line = String::new();
             for place in 0..1 + draw.below(4) {
@@ -311,7 +321,9 @@ mod tests {
             let sep = if n % 2 == 0 { Fields::comma } else { Fields::blank };
             let (mut fields, mut slow) = (sep(line.as_bytes()), sep(line.as_bytes()));
             for _ in 0..5 {
-                let expected = slow.next("n").and_then(|field| int(field).ok_or_else(|| slow.wrong(field, "n", "a whole number")));
+                let expected = slow
+                    .next("n")
+                    .and_then(|field| int(field).ok_or_else(|| slow.wrong(field, "n", "a whole number")));
                 assert_eq!(fields.int("n"), expected, "{line:?}");
             }
             let (mut fields, mut slow) = (sep(line.as_bytes()), sep(line.as_bytes()));

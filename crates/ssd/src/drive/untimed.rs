@@ -11,9 +11,15 @@ impl Ssd {
             return Vec::new();
         }
         let own = [
-            (true, "every operation ends as soon as it may begin: collection keeps up with the host, and no die is busy for long"),
+            (
+                true,
+                "every operation ends as soon as it may begin: collection keeps up with the host, and no die is busy for long",
+            ),
             (config.scheme.striping == "dynamic", "dynamic striping takes the planes in turn"),
-            (config.gc.victim == VictimKind::CostBenefit, "cost-benefit counts the age of blocks in rounds of operations and gaps between arrivals"),
+            (
+                config.gc.victim == VictimKind::CostBenefit,
+                "cost-benefit counts the age of blocks in rounds of operations and gaps between arrivals",
+            ),
             (self.buffer.is_some() && config.buffer.clean_ahead, "cleaning ahead always finds a die idle"),
         ];
         let own = own.into_iter().filter(|&(looks, _)| looks).map(|(_, what)| what);

@@ -120,7 +120,9 @@ impl Scheme for Waflash {
         self.merge_idle(flash)
     }
     fn without_time(&self) -> Option<&'static str> {
-        Some("WAFLASH merges in idle time only in the gaps between arrivals, and finds every chip idle under pressure")
+        Some(
+            "WAFLASH merges in idle time only in the gaps between arrivals, and finds every chip idle under pressure",
+        )
     }
     fn make_way(&mut self, flash: &mut Flash) -> bool {
         self.leave_room(flash)
