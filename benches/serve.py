@@ -6,6 +6,7 @@ so there it is also measured with both on one processor, and on one each.
 
     benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
     benches/serve.py --all      every transport that this machine has clients for, without nbdkit
+    benches/serve.py --ceiling  the most that it carries: small and large, few and many at a time, by nbdkit's side
 
 Needs fio with its nbd engine, nbdkit, and `cargo build --release` (`--all`: with `--examples`, whose `nvme_load` is
 the client of NVMe/TCP). Both servers keep the bytes in memory; nandle also simulates a drive for each request, so
@@ -71,7 +72,7 @@ class Server:
         self.place(ours)
         command = ["fio", "--name=x", "--ioengine=nbd", f"--uri={self.uri}", f"--rw={pattern}", "--bs=4k",
                    f"--iodepth={depth}", f"--size={SPAN}", "--output-format=json", "--randrepeat=1",
-                   "--norandommap", *more]
+                   "--norandommap", "--group_reporting", *more]
         if seconds:
             command += ["--time_based", f"--runtime={seconds}"]
         before, memory = cpu_s(self.process.pid), faults(self.process.pid)
@@ -160,6 +161,28 @@ def by_transport(program: pathlib.Path, rounds: int, seconds: float) -> None:
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
+def ceiling(servers: list[Server], rounds: int, seconds: float) -> None:
+    """Requests a second and processor time of each, of small and large requests, one, many, and many clients."""
+    cells = [(size, pattern, depth, jobs) for size in ("4k", "128k") for pattern in ("randread", "randwrite")
+             for depth, jobs in ((1, 1), (32, 1), (32, 4))]
+    seen: dict = {}
+    for _ in range(rounds):
+        for size, pattern, depth, jobs in cells:
+            for server in servers:
+                run = server.fio(pattern, depth, seconds, "anywhere", f"--bs={size}", f"--numjobs={jobs}")
+                seen.setdefault((size, pattern, depth, jobs, server.name), []).append(run)
+    print(f"{rounds} rounds of {seconds:g} s, by turns, medians; CPU = of the server, us a request")
+    print("| | nandle, a second | CPU | nbdkit memory | CPU | share |")
+    print("| --- |" + " ---: |" * 5)
+    for size, pattern, depth, jobs in cells:
+        of = {server.name: {what: statistics.median(run[what] for run in seen[size, pattern, depth, jobs, server.name])
+                            for what in ("iops", "cpu_us")} for server in servers}
+        ours, theirs = of["nandle"], of["nbdkit memory"]
+        at_a_time = f"{jobs} x {depth}" if jobs > 1 else str(depth)
+        print(f"| {size} {pattern}, {at_a_time} at a time | {ours['iops']:,.0f} | {ours['cpu_us']:.1f} "
+              f"| {theirs['iops']:,.0f} | {theirs['cpu_us']:.1f} | {ours['iops'] / theirs['iops']:.0%} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -167,6 +190,7 @@ def main() -> int:
     parser.add_argument("--program", default=ROOT / "target/release/nandle")
     parser.add_argument("--transport", choices=["unix", "tcp"], default="unix")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--ceiling", action="store_true")
     args = parser.parse_args()
     for program in ("fio", "nbdkit"):
         if not shutil.which(program):
@@ -206,6 +230,11 @@ def main() -> int:
         for server in servers:
             # So much that all memory that it will use is there: as much as the drive has flash.
             server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
+        if args.ceiling:
+            ceiling(servers, args.rounds, args.seconds)
+            for server in servers:
+                server.stop()
+            return 0
         results: dict = {}
         for _ in range(args.rounds):
             for pattern in ("randread", "randwrite"):

@@ -209,6 +209,18 @@ fn machine(t: &mut String, s: &Summary) {
         let _ =
             writeln!(t, "link      {:.1}% of its bandwidth, in the busier direction", l.utilisation * 100.0);
     }
+    let c = &s.slc;
+    if c.host_bytes + c.direct_bytes > 0 {
+        let _ = writeln!(
+            t,
+            "SLC cache {} now; took {} of the host's data, {} went past it, {} were folded from {} blocks",
+            bytes(c.bytes),
+            bytes(c.host_bytes),
+            bytes(c.direct_bytes),
+            bytes(c.folded_bytes),
+            count(c.folds)
+        );
+    }
     if s.flash.read_retries > 0 {
         let _ = writeln!(t, "retries   {} repetitions of flash reads", count(s.flash.read_retries));
     }

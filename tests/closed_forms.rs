@@ -14,6 +14,8 @@ mod drive;
 use drive::{closed, one, programs, settle};
 #[path = "closed_forms/machine.rs"]
 mod machine;
+#[path = "closed_forms/slc.rs"]
+mod slc;
 
 const READ: u64 = 40_000;
 const PROGRAM: u64 = 200_000;

@@ -63,7 +63,8 @@ fn each_policy_harms_nothing_on_any_drive() {
     let mut changed = [0; 5];
     for (name, mut config) in devices::small_devices() {
         // The stream policy needs two streams to choose from.
-        if config.scheme.streams == "by-time" && config.geometry.blocks_per_plane >= 24 {
+        if config.scheme.streams == "by-time" && config.geometry.blocks_per_plane >= 24 && config.slc.is_off()
+        {
             config.scheme.streams = "multi-stream".into();
             config.streams.count = 2;
             config.op_ratio = config.op_ratio.max(1.6);

@@ -26,8 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = "-p nandle-ssd --test golden"
 UNITS = "-p nandle-ssd --lib"
 IMAGE = "-p nandle-serve --lib image::tests::"
+HOSTILE = "--test serve_hostile"
 
-# Crate -> (what breaks, text, replacement, what cargo tests to catch it).
+# Crate (nandle: the command line) -> (what breaks, text, replacement, what cargo tests to catch it).
 MUTANTS = {
     "ssd": [
         # What keeps data safe.
@@ -74,7 +75,7 @@ MUTANTS = {
 
         # Tickets, and who passes whom.
         ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.contains(plane))", "true",
-         "--test queue"),
+         "--test property"),
         ("nobody passes", "let passes = n > 0 && may &&", "let passes = false && n > 0 && may &&", "--test queue"),
 
         # Completions.
@@ -261,7 +262,7 @@ MUTANTS = {
         ("FlashAlloc: the end of an object need not be on flash",
          "self.blocks.await_record(block); if self.blocks.state(block) == State::Open",
          "if self.blocks.state(block) == State::Open", "--test streams"),
-        ("FlashAlloc: ended objects are never collected for others", "if !flash.space().host_waits() { return None; }",
+        ("FlashAlloc: ended objects are never collected for others", "if !flash.space().host_waits() || flash.space().has_cache() { return None; }",
          "if true { return None; }", "--test streams"),
         ("FlashAlloc: ended objects are collected against the paper", ".filter(|objects| objects.collects_ended())?;",
          "?;", "--test streams"),
@@ -337,6 +338,49 @@ MUTANTS = {
         ("the copy of a head is on the disk before its page",
          "if self.outlives_host() { self.unmarked.push((at, copy)); return Ok(()); }", "", IMAGE + "power"),
         ("a deleted image goes unnoticed", "self.health.gone = image.is_gone();", "let _ = image;", "--test serve_image"),
+        ("an emptied image is served as a new one", "Ok(metadata) if metadata.len() == 0 => {",
+         "Ok(metadata) if metadata.len() == 0 => { return Ok(None);", "--test serve_image what_is"),
+        ("a FIFO is opened as an image",
+         'Ok(metadata) if !metadata.is_file() => return Err(no("not a regular file")),', "", "--test serve_image what_is"),
+        ("what the disk did not take of a write is forgotten", "Ok(n) => { bytes = &bytes[n..]; at += n as u64; }",
+         "Ok(_) => break,", "--test serve_damage"),
+        ("an image that cannot be written is served on",
+         "image.follow(self.ssd.flash().array(), &self.changes)?;",
+         "let _ = image.follow(self.ssd.flash().array(), &self.changes);", "--test serve_damage"),
+        ("a write over the border of two pieces ends in the first",
+         "Medium::write_at(file, &bytes[..part(bytes.len(), room)], at)", "Medium::write_at(file, bytes, at)",
+         "-p nandle-serve --lib image::pieces"),
+        ("a piece that is gone is not missed",
+         "(0..).zip(&self.files).all(|(piece, file)| file.is_at(&name(path, piece)))", "self.files[0].is_at(path)",
+         "--test serve_image pieces"),
+
+        # Clients.
+        ("a virtual machine that leaves leaves a thread", "let _ = self.over.1.notify();", "", HOSTILE + " a_client_that"),
+        ("what somebody wants to see of the drive is looked up in one go", "while !over && now - began < SLICE {",
+         "while !over {", HOSTILE + " questions"),
+        ("a client may borrow all that there is", "let may = turn && before + bytes <= self.free;",
+         "let may = turn && bytes <= self.free;", "-p nandle-serve --lib budget::"),
+        ("a handshake of single bytes goes on", "let handshake = Some(Instant::now() + handshake);",
+         "let handshake = Some(Instant::now() + 1000 * handshake);", "-p nandle-serve --lib deadline::"),
+        ("the program's own clients wait for ever", "ask(address, path, PATIENCE)", "ask(address, path, 100 * PATIENCE)",
+         HOSTILE + " the_programs_own"),
+        ("sockets are everybody's", "rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;",
+         "let _ = mode;", HOSTILE + " sockets"),
+        ("images are everybody's", ".truncate(false).mode(0o600).open(at);", ".truncate(false).mode(0o644).open(at);",
+         HOSTILE + " sockets"),
+        ("the live page is for whoever is meant", "request.hosts.iter().all(|host| {",
+         "request.hosts.iter().take(0).all(|host| {", HOSTILE + " the_live_page"),
+        ("idle visitors keep others out", "client.unsettled = Some(Instant::now());", "client.unsettled = None;",
+         HOSTILE + " who_says_nothing"),
+        ("clients by TLS need no certificate", ".with_client_cert_verifier(clients)", ".with_no_client_auth()",
+         "--test serve_tls"),
+        ("NVMe/TCP is in the clear beside certificates", 'tls.accept(stream)?.serve(stream, "nvme tls", serve)',
+         "let _ = &tls; serve(stream)", "--test serve_tls"),
+    ],
+    "nandle": [
+        ("an address that others reach is not warned of", "&& place.is_public()", "&& false", HOSTILE + " addresses"),
+        ("a reader that goes away is a failure", "Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,",
+         "Ok(()) => ExitCode::SUCCESS, Err(Failure::Unread) => ExitCode::FAILURE,", "--test cli a_reader"),
     ],
     "trace": [
         ("a decoder's panic is printed", "if !QUIET.get() {", "if true {", "--test one_sentence"),
@@ -400,7 +444,7 @@ def main() -> int:
         copy = pathlib.Path(folder) / "nandle"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("target", ".git", "runs"))
         for crate, name, text, replacement, net in chosen:
-            found = places(copy / f"crates/{crate}/src", text)
+            found = places(copy / ("src" if crate == "nandle" else f"crates/{crate}/src"), text)
             if len(found) != 1:
                 where = ", ".join(sorted({str(path.relative_to(copy)) for path, *_ in found}))
                 failures.append(f"{name}: {text!r} is there {len(found)} times, expected once {where}")

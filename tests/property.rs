@@ -14,7 +14,7 @@ use nandle_ssd::schemes::Seam;
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::{MultiVersionConfig, PointerKind};
-use nandle_ssd::space::PacingKind;
+use nandle_ssd::space::{Fold, PacingKind, SlcConfig};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 use proptest::prelude::*;
 
@@ -121,6 +121,10 @@ prop_compose! {
         by_plane in any::<bool>(), machine in prop::option::weighted(0.4, machine()),
         of_dies in prop::option::weighted(0.3, (1..3_u32, 0..3_u32)),
         pacing in prop::sample::select(vec![PacingKind::Watermark, PacingKind::Watermark, PacingKind::Rate, PacingKind::Lazy]),
+        slc in prop::option::weighted(0.5, (
+            0..3_u32, prop::sample::select(vec![0.0, 0.4, 1.0]),
+            prop::sample::select(vec![Fold::Idle, Fold::Pressure, Fold::Both]), 0..50_000_u64,
+        )),
         untimed in prop::bool::weighted(0.2),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
@@ -216,6 +220,18 @@ prop_compose! {
         c.geometry.blocks_per_plane += spare;
         let logical = f64::from(c.geometry.blocks_per_plane - spare) / (1.0 + c.op_ratio);
         c.op_ratio = (f64::from(c.geometry.blocks_per_plane) / logical - 1.0) + 1e-4;
+        // An SLC cache where there may be one, its own blocks beside those that were there.
+        if let Some((own, dynamic_share, fold, idle_ns)) = slc {
+            let mut with = c.clone();
+            with.geometry.blocks_per_plane += own;
+            with.op_ratio = (f64::from(with.geometry.blocks_per_plane) / logical - 1.0) + 1e-4;
+            let g = &with.geometry;
+            let bytes = pages.div_ceil(cell.bits()) * g.page_bytes * g.planes() * own;
+            with.slc = SlcConfig { bytes: bytes.into(), dynamic_share, fold, idle_ns, ..SlcConfig::default() };
+            if with.validate().is_ok() {
+                c = with;
+            }
+        }
         c
     }
 }

@@ -264,22 +264,112 @@ fn a_server_that_outlives_its_host_is_served_and_flushes() {
     }
 }
 
-#[test]
-fn an_image_that_no_file_can_hold_says_so() {
-    let dir = tempfile::tempdir().expect("a directory");
-    // A limit on the size of files is to the process what a file system's own is.
-    let script = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
-    let out = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_nandle"), "serve", "--nbd", "unix:socket2"])
-        .args(args())
-        .current_dir(dir.path())
-        .output()
-        .expect("it starts");
+/// The program by a shell that allows files of so many blocks; a limit on the size of files is to a process what a file
+/// system's own is.
+fn with_short_files(blocks: u32, dir: &Path) -> Command {
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_nandle"), "serve", "--nbd", "unix:socket"]);
+    command.args(args()).current_dir(dir);
+    command
+}
+
+/// One that must not start; what it said.
+fn refused_with_short_files(blocks: u32, dir: &Path) -> String {
+    let out = with_short_files(blocks, dir).output().expect("it starts");
     let message = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(2), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+#[test]
+fn an_image_that_no_file_can_hold_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let message = refused_with_short_files(100, dir.path());
     assert!(
-        message.contains("a sparse file of ") && message.contains("expected another file system"),
+        message.contains("no files of such a length") && message.contains("another file system"),
         "{message}"
     );
+    assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 0, "something is left");
+}
+
+#[test]
+fn an_image_longer_than_files_may_be_is_in_pieces() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path();
+    let path = dir.join("flash.img");
+    let mut child = with_short_files(20_000, dir).stdout(Stdio::null()).spawn().expect("it starts");
+    let mut client = served::Client::connect(&dir.join("socket"));
+    // All of the drive, some of it twice, so that every piece is written to.
+    let sectors = client.bytes / 4096;
+    for round in 0..3 {
+        for sector in (0..sectors - 4).step_by(4) {
+            let data = (sector..sector + 4).flat_map(|sector| contents(sector + round)).collect::<Vec<u8>>();
+            client.write(sector * 4096, &data);
+        }
+    }
+    client.flush();
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    let lengths: Vec<u64> = (0_u32..)
+        .map(|n| if n == 0 { path.clone() } else { path.with_extension(format!("img.{n}")) })
+        .map_while(|path| fs::metadata(path).ok())
+        .map(|piece| piece.len())
+        .collect();
+    assert!(lengths.len() > 4 && lengths.windows(2).all(|two| two[0] >= two[1]), "{lengths:?}");
+    assert!(lengths[0].is_power_of_two() && lengths.iter().filter(|&&l| l != lengths[0]).count() <= 1);
+    let fsck = || {
+        let mut nandle = Command::new(env!("CARGO_BIN_EXE_nandle"));
+        nandle.args(["fsck", "flash.img"]).current_dir(dir).output().expect("nandle")
+    };
+    assert!(fsck().status.success(), "{:?}", fsck());
+    let server = Served::start(dir, &["--image", "flash.img", "--timing", "off"]);
+    let mut client = server.client();
+    for sector in 0..sectors / 4 * 4 - 4 {
+        assert!(client.read(sector * 4096, 4096) == contents(sector + 2), "sector {sector}");
+    }
+    drop(client);
+    // One that is taken away meanwhile is missed.
+    let piece = path.with_extension("img.2");
+    fs::rename(&piece, dir.join("elsewhere")).expect("renamed");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.client().ask(command::WRITE, 0, 0, 4096, &contents(0)), Err(5));
+    server.kill();
+    let message = refused(dir, &[]);
+    assert!(message.contains("flash.img.2") && message.contains("side by side"), "{message}");
+    assert_eq!(fsck().status.code(), Some(2));
+    // What lies where a new one's pieces would is left alone.
+    fs::remove_file(&path).expect("removed");
+    let message = refused_with_short_files(20_000, dir);
+    assert!(message.contains("flash.img.1: it is in the way"), "{message}");
+    assert!(!path.exists() && !dir.join("flash.img.new").exists(), "something is left");
+}
+
+/// Processor time of a process so far, in seconds.
+#[cfg(target_os = "linux")]
+fn cpu_s(id: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).expect("its state");
+    let (_, rest) = stat.rsplit_once(')').expect("its name");
+    let ticks = |n: usize| rest.split_whitespace().nth(n).and_then(|text| text.parse::<f64>().ok());
+    (ticks(11).expect("user") + ticks(12).expect("system")) / 100.0
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_new_image_of_a_terabyte_starts_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["--device", "modern-tlc", "--image", "flash.img", "--timing", "off"];
+    for state in ["new", "as it was left"] {
+        let mut server = Served::start(dir.path(), &args);
+        assert!(server.line("image").contains(state));
+        // What it needs of a processor: how long that takes depends on what else the machine does.
+        let spent = cpu_s(server.id());
+        assert!(spent < 2.0, "{state}: {spent} s");
+        let mut client = server.client();
+        client.write(1 << 39, &contents(7));
+        assert!(client.read(1 << 39, 4096) == contents(7));
+        drop(client);
+        server.stop();
+    }
 }

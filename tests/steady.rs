@@ -212,3 +212,15 @@ fn lists_are_json_too() {
     let doctor: serde_json::Value = serde_json::from_str(&text).expect("an object");
     assert!(code == Some(0) && doctor["ok"] == true && doctor["checks"][1]["name"] == "presets", "{text}");
 }
+
+#[test]
+fn a_drive_write_is_of_the_whole_range_however_skewed_it_begins() {
+    // The first thousand writes of an OLTP trace are the same few pages several times over.
+    let s = run("demo", &["geometry.blocks_per_plane=48"], "fin", Until { at_most: 1.0, ..Until::default() });
+    assert!(
+        s.drive_writes > 0.5,
+        "given up after {} drive writes: {}",
+        s.drive_writes,
+        s.steady_state_reason
+    );
+}

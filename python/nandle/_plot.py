@@ -13,7 +13,7 @@ from ._table import need
 if TYPE_CHECKING:
     from ._run import Result
 
-PARTS = ("host", "padding", "gc", "merge", "map", "meta")
+PARTS = ("host", "padding", "gc", "merge", "map", "meta", "parity")
 
 
 class Plot:

@@ -39,6 +39,8 @@ pub enum Command {
     Report(Report),
     /// Serve the device to real programs, in real time: NBD, NVMe/TCP, a FUSE file.
     Serve(Box<Serve>),
+    /// Have a served drive fail, slow down or be copied while it works (`nandle serve --ctl`).
+    Ctl(super::ctl::Ctl),
     /// Tell a drive that ranges of blocks belong to one object (FlashAlloc), over NVMe/TCP.
     #[command(name = "flashalloc")]
     FlashAlloc(FlashAlloc),
@@ -207,6 +209,9 @@ pub struct Serve {
     /// (loopback if no host is given, port 8420 if no port is; repeatable).
     #[arg(long, value_name = "ADDR")]
     pub http: Vec<nandle_serve::http::Address>,
+    /// Hear `nandle ctl` at this socket: faults, and images of the drive at any moment.
+    #[arg(long, value_name = "SOCKET")]
+    pub ctl: Option<PathBuf>,
     /// Have the same requests drive other schemes in simulation, side by side, separated by commas.
     #[arg(long, value_name = "S1,S2,...")]
     pub shadow: Option<String>,
@@ -221,9 +226,9 @@ pub struct Serve {
     /// repeatable).
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Vec<PathBuf>,
-    /// Serve NBD by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
+    /// Serve NBD and NVMe/TCP by TLS only, to clients with a certificate of the authority in DIR/ca-cert.pem, as who
     /// DIR/server-cert.pem and DIR/server-key.pem say.
-    #[arg(long, value_name = "DIR", requires = "nbd")]
+    #[arg(long, value_name = "DIR")]
     pub tls_certificates: Option<PathBuf>,
     /// Permissions of the sockets in the file system, as an octal number.
     #[arg(long, value_name = "MODE", default_value = "0600", value_parser = mode)]

@@ -12,7 +12,7 @@ use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
 use nandle_serve::listen::Place;
 use nandle_serve::live::{self, Monitor};
-use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
+use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::args;
@@ -39,6 +39,12 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if none && args.fuse.is_none() && args.ublk.is_none() {
         return Err(Failure::Input(
             "nandle serve: nobody could reach the device; expected --nbd ADDR, --nvme-tcp ADDR, --ublk, --fuse DIR or --vhost-user SOCKET (or several)"
+                .into(),
+        ));
+    }
+    if args.tls_certificates.is_some() && args.nbd.is_empty() && args.nvme_tcp.is_empty() {
+        return Err(Failure::Input(
+            "--tls-certificates: neither NBD nor NVMe/TCP is served; expected --nbd ADDR or --nvme-tcp ADDR with it"
                 .into(),
         ));
     }
@@ -101,12 +107,14 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .iter()
         .map(|at| {
             let model = nvme_tcp::model::Model::new(&drive.config, device.shape(), &identity);
-            nvme_tcp::Server::start(*at, device.clone(), model)
+            subsystem(*at, &device, model, tls.as_ref())
         })
         .collect::<Result<Vec<_>, _>>()?;
     for host in &hosts {
         let at = host.address().0;
-        text += &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}\n", at.ip(), at.port(), host.nqn());
+        let how = if tls.is_some() { " (through a tunnel of TLS)" } else { "" };
+        text +=
+            &format!("nvme   nvme connect -t tcp -a {} -s {} -n {}{how}\n", at.ip(), at.port(), host.nqn());
     }
     let guests = args
         .vhost_user
@@ -136,6 +144,14 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         if state != "new" && args.image.is_some() {
             text += "       (they begin as new drives, without what is in the image)\n";
         }
+    }
+    let control = args
+        .ctl
+        .as_deref()
+        .map(|path| ctl::Server::start(path, args.socket_mode, &device, &drive, args.seed))
+        .transpose()?;
+    if let Some(path) = control.as_ref().and_then(ctl::Server::path) {
+        text += &format!("ctl    {}\n", path.display());
     }
     let monitor = if args.http.is_empty() {
         None
@@ -175,6 +191,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
             remark(&format!("nandle: {} is in use: it goes when it is unmounted and closed", path.display()));
         }
     }
+    drop(control);
     drop(pages);
     drop(monitor);
     drop(servers);
@@ -191,10 +208,10 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
 /// Says which addresses others than this machine may reach.
 fn warn_of_strangers(args: &args::Serve) {
     let nvme = args.nvme_tcp.iter().map(|at| ("--nvme-tcp", Place::Tcp(at.0), "read and write the drive"));
-    let nbd = args.nbd.iter().filter(|_| args.tls_certificates.is_none());
-    let nbd = nbd.map(|at| ("--nbd", at.0.clone(), "read and write the drive"));
+    let nbd = args.nbd.iter().map(|at| ("--nbd", at.0.clone(), "read and write the drive"));
+    let disks = nbd.chain(nvme).filter(|_| args.tls_certificates.is_none());
     let http = args.http.iter().map(|at| ("--http", at.0.clone(), "see what the drive does"));
-    for (option, place, what) in nbd.chain(nvme).chain(http) {
+    for (option, place, what) in disks.chain(http) {
         if let Place::Tcp(at) = place
             && place.is_public()
         {
@@ -334,6 +351,22 @@ fn disks(
     }
 }
 
+/// An NVM subsystem at an address, by TLS if there are certificates.
+fn subsystem(
+    at: nvme_tcp::Address,
+    device: &Device,
+    model: nvme_tcp::model::Model,
+    tls: Option<&Tls>,
+) -> Result<nvme_tcp::Server, nandle_serve::Error> {
+    match tls {
+        None => nvme_tcp::Server::start(at, device.clone(), model),
+        #[cfg(feature = "tls")]
+        Some(tls) => nvme_tcp::Server::start_secured(at, device.clone(), model, tls),
+        #[cfg(not(feature = "tls"))]
+        Some(tls) => match *tls {},
+    }
+}
+
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 type Mounted = nandle_serve::fuse::Mounted;
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
@@ -442,7 +475,7 @@ fn listen_for_signals(device: Device, disk: Option<ublk::Handle>) -> Result<(), 
 
 fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Failure> {
     if let End::PowerCut { lost } = ended.end {
-        let after = args.power_cut_after.unwrap_or(0);
+        let after = args.power_cut_after.unwrap_or_else(|| ended.report.commands.iter().sum());
         return say(&format!(
             "power cut after {after} commands, {lost} of them under way\n{}\n",
             ended.report

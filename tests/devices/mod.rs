@@ -14,7 +14,7 @@ use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::PointerKind;
 use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
-use nandle_ssd::space::{PacingKind, WearConfig};
+use nandle_ssd::space::{Fold, PacingKind, WearConfig};
 
 /// The policies that answer a question, the baseline's first.
 #[allow(dead_code)]
@@ -93,7 +93,9 @@ pub fn base() -> DeviceConfig {
         controller: ControllerConfig::default(),
         buffer: BufferConfig::default(),
         mapping: Default::default(),
+        atomic: Default::default(),
         superblock: Default::default(),
+        slc: Default::default(),
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
@@ -244,6 +246,7 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(unit_devices())
     .chain(machine_devices())
     .chain(superblock_devices())
+    .chain(slc_devices())
     .chain(untimed_devices())
     .collect()
 }
@@ -636,6 +639,91 @@ pub fn superblock_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.buffer.bytes = 48 << 10;
                 c.map_cache.bytes = 8192;
                 c.geometry.blocks_per_plane = 30;
+                c.timing.suspend = Suspend::ProgramErase;
+                c.timing.suspend_ns = 5_000;
+            }),
+        ),
+    ]
+}
+
+/// Devices with an SLC cache: static, dynamic, both; folded for idleness, for want of room, or for both.
+pub fn slc_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |kind: CellKind, own: u64, f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.cell.kind = kind;
+        let types = kind.bits() as usize;
+        c.timing.read_ns = [50_000, 100_000, 150_000, 200_000][..types].into();
+        c.timing.program_ns = [500_000, 2_000_000, 5_500_000, 8_000_000][..types].into();
+        c.geometry.blocks_per_plane = 26;
+        c.slc.idle_ns = 100_000;
+        f(&mut c);
+        let g = &c.geometry;
+        let pages = u64::from(g.pages_per_block.div_ceil(kind.bits()));
+        c.slc.bytes = own * pages * u64::from(g.page_bytes) * u64::from(g.planes());
+        c.op_ratio = 1.6;
+        c
+    };
+    let small_units = |c: &mut DeviceConfig| {
+        c.geometry.page_bytes = 16384;
+        c.mapping.unit_bytes = 4096;
+        c.buffer.bytes = 256 << 10;
+    };
+    vec![
+        ("SLC cache, TLC", with(CellKind::Tlc, 2, &|_| ())),
+        (
+            "SLC cache, TLC, folds when idle, buffer, dynamic",
+            with(CellKind::Tlc, 3, &|c| {
+                c.slc.fold = Fold::Idle;
+                c.buffer.bytes = 64 << 10;
+                c.scheme.striping = "dynamic".into();
+                c.slc.program_ns = Some(160_000);
+                c.slc.read_ns = Some(20_000);
+                c.timing.multi_plane = true;
+            }),
+        ),
+        (
+            "dynamic SLC cache, QLC, folds when full, capacitors, cost-benefit",
+            with(CellKind::Qlc, 0, &|c| {
+                c.slc.dynamic_share = 0.7;
+                c.slc.fold = Fold::Pressure;
+                c.recovery.plp = true;
+                c.cell.paired_pages = true;
+                c.gc.victim = VictimKind::CostBenefit;
+            }),
+        ),
+        (
+            "SLC cache of both kinds, QLC, quarter units, buffer",
+            with(CellKind::Qlc, 1, &|c| {
+                c.slc.dynamic_share = 0.5;
+                small_units(c);
+            }),
+        ),
+        (
+            "SLC cache, TLC, quarter units, no buffer, often a checkpoint, factory bad",
+            with(CellKind::Tlc, 1, &|c| {
+                small_units(c);
+                c.buffer.bytes = 0;
+                c.recovery.checkpoint_interval = 4;
+                c.wear.factory_bad = 0.05;
+                c.timing.copyback = true;
+            }),
+        ),
+        (
+            "dynamic SLC cache, MLC, tiny mapping cache, wear levelling, relaxed order",
+            with(CellKind::Mlc, 0, &|c| {
+                c.slc.dynamic_share = 1.0;
+                c.cell.program_order = ProgramOrder::Relaxed;
+                c.map_cache.bytes = 8192;
+                c.wear.static_gap = 4;
+                c.scheme.pacing = nandle_ssd::space::PacingKind::Rate;
+            }),
+        ),
+        (
+            "SLC cache of both kinds, TLC, units of two planes, read first, suspended",
+            with(CellKind::Tlc, 1, &|c| {
+                c.slc.dynamic_share = 0.4;
+                c.mapping.unit_bytes = 8192;
+                c.timing.scheduler = Scheduler::ReadFirst;
                 c.timing.suspend = Suspend::ProgramErase;
                 c.timing.suspend_ns = 5_000;
             }),

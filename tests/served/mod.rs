@@ -42,6 +42,12 @@ pub fn program() -> std::ffi::OsString {
     std::env::var_os("NANDLE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nandle").into())
 }
 
+/// A program whose complaints go to the file `stderr` in `dir`.
+fn quiet(mut command: Command, dir: &Path) -> Command {
+    command.stderr(std::fs::File::create(dir.join("stderr")).expect("a file"));
+    command
+}
+
 /// `nandle serve` under way; killed when dropped.
 pub struct Served {
     child: Child,
@@ -68,8 +74,15 @@ impl Served {
     pub fn start_limited(dir: &Path, files: u32, args: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]).arg(program());
-        command.stderr(std::fs::File::create(dir.join("stderr")).expect("a file"));
-        Self::spawn(command, dir, args)
+        Self::spawn(quiet(command, dir), dir, args)
+    }
+
+    /// One with these variables in its environment that may fail: what it complains of goes to the file `stderr` in
+    /// `dir`.
+    pub fn start_ailing(dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program());
+        command.envs(variables.iter().copied());
+        Self::spawn(quiet(command, dir), dir, args)
     }
 
     fn spawn(mut command: Command, dir: &Path, args: &[&str]) -> Self {
@@ -132,6 +145,11 @@ impl Served {
     pub fn stop(mut self) -> String {
         self.signal("-TERM");
         self.end()
+    }
+
+    /// Waits for its own end, which is a failure: its exit code.
+    pub fn fails(mut self) -> i32 {
+        self.child.wait().expect("its end").code().expect("an exit code")
     }
 
     /// Waits for its own end; what it said.

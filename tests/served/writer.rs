@@ -10,6 +10,9 @@ use nandle_serve::nbd::wire::{command, flag};
 use super::Client;
 
 const SECTOR: usize = 4096;
+/// Errors of an answer: the server ends; what it has cannot be written or read.
+const SHUT_DOWN: u32 = 108;
+const IO: u32 = 5;
 
 /// What may be read of each sector: write numbers, 0 = zeros.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +43,8 @@ pub struct Writer {
     pub answers: u64,
     /// Sectors with requests on a connection that was dropped: they may still be carried out.
     limbo: Vec<(u64, u64)>,
+    /// The server may fail and say so.
+    pub may_fail: bool,
 }
 
 fn contents(lsn: u64, number: u64) -> Vec<u8> {
@@ -62,6 +67,7 @@ impl Writer {
             number: 0,
             answers: 0,
             limbo: vec![],
+            may_fail: false,
         }
     }
 
@@ -119,7 +125,7 @@ impl Writer {
             return Ok(());
         }
         let (cookie, error, _) = self.client.receive()?;
-        if error == 108 {
+        if error == SHUT_DOWN || error == IO && self.may_fail {
             return Err(std::io::ErrorKind::ConnectionAborted.into());
         }
         assert_eq!(error, 0);
@@ -149,33 +155,45 @@ impl Writer {
             let n = chunk.min(self.ranges.len() - first);
             let data = client.read((first * SECTOR) as u64, (n * SECTOR) as u32);
             for (i, sector) in data.chunks_exact(SECTOR).enumerate() {
-                let lsn = (first + i) as u64;
-                let range = self.ranges[first + i];
-                let number = u64::from_le_bytes(sector[8..16].try_into().expect("eight bytes"));
-                held += u64::from(number != 0);
-                if number == 0 {
-                    assert!(sector.iter().all(|&byte| byte == 0), "{what}: sector {lsn} is torn");
-                    let trimmed = self.trims.get(&lsn).into_iter().flatten().any(|&t| t >= range.durable);
-                    assert!(
-                        range.durable == 0 || trimmed,
-                        "{what}: sector {lsn} lost write {}",
-                        range.durable
-                    );
-                    // From now on zeros are what it holds: no older write may come back.
-                    self.ranges[first + i] = Range::default();
-                    self.trims.remove(&lsn);
-                    continue;
-                }
-                assert!(sector == contents(lsn, number), "{what}: sector {lsn} is torn or another's");
-                assert!(
-                    (range.durable..=range.newest).contains(&number),
-                    "{what}: sector {lsn} is write {number}, {range:?} allowed"
-                );
-                self.ranges[first + i] = Range { durable: number, newest: number };
-                self.trims.remove(&lsn);
+                held += u64::from(self.judge_sector((first + i) as u64, sector, what));
             }
         }
         held
+    }
+
+    /// The same of a drive of which something was damaged: how many sectors are errors.
+    pub fn judge_damaged(&mut self, client: &mut Client, what: &str) -> u64 {
+        let mut lost = 0;
+        for lsn in 0..self.ranges.len() as u64 {
+            match client.ask(command::READ, 0, lsn * SECTOR as u64, SECTOR as u32, &[]) {
+                Ok(sector) => drop(self.judge_sector(lsn, &sector, what)),
+                Err(IO) => lost += 1,
+                Err(error) => panic!("{what}: sector {lsn}: error {error}"),
+            }
+        }
+        lost
+    }
+
+    /// Whether a sector holds something, which must be what it may hold.
+    fn judge_sector(&mut self, lsn: u64, sector: &[u8], what: &str) -> bool {
+        let range = self.ranges[lsn as usize];
+        let number = u64::from_le_bytes(sector[8..16].try_into().expect("eight bytes"));
+        if number == 0 {
+            assert!(sector.iter().all(|&byte| byte == 0), "{what}: sector {lsn} is torn");
+            let trimmed = self.trims.get(&lsn).into_iter().flatten().any(|&t| t >= range.durable);
+            assert!(range.durable == 0 || trimmed, "{what}: sector {lsn} lost write {}", range.durable);
+            // From now on zeros are what it holds: no older write may come back.
+            self.ranges[lsn as usize] = Range::default();
+        } else {
+            assert!(sector == contents(lsn, number), "{what}: sector {lsn} is torn or another's");
+            assert!(
+                (range.durable..=range.newest).contains(&number),
+                "{what}: sector {lsn} is write {number}, {range:?} allowed"
+            );
+            self.ranges[lsn as usize] = Range { durable: number, newest: number };
+        }
+        self.trims.remove(&lsn);
+        number != 0
     }
 
     /// Whether what some of the sectors hold is not settled.

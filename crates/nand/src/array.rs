@@ -58,6 +58,8 @@ pub(crate) struct BlockState {
     pub failed: bool,
     /// Its newest page is open: not all that one program fills is known yet.
     pub open: bool,
+    /// It is written in SLC mode: see [`SlcMode`].
+    pub slc: bool,
 }
 
 /// Pages, blocks and their contents.
@@ -83,6 +85,8 @@ pub struct Array {
     /// The logarithm of the pages of an address that one program fills: see [`NandConfig::slots`](crate::NandConfig).
     pub(crate) slot_bits: u32,
     pub(crate) weave: Weave,
+    /// Which blocks are written in SLC mode, if any may be.
+    pub(crate) slc_labels: Option<[u16; 2]>,
 }
 
 /// The flash without power: only what was programmed.
@@ -114,6 +118,7 @@ impl Array {
         Self {
             slot_bits,
             weave,
+            slc_labels: None,
             oob: OobStore::new(pages),
             seq: vec![0; pages],
             blocks: vec![
@@ -131,6 +136,7 @@ impl Array {
                     doomed: false,
                     failed: false,
                     open: false,
+                    slc: false,
                 };
                 slots
             ],
@@ -297,7 +303,11 @@ impl Array {
     /// The `n`th page (from 0) of `block` in the shadow order, if it has so many.
     #[inline]
     pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
-        (n < self.geometry.pages_per_block).then(|| {
+        (n < self.block_pages(block)).then(|| {
+            if self.is_slc(block) {
+                let page = ((n >> self.slot_bits) * self.cell.bits()) << self.slot_bits;
+                return self.geometry.ppn(block, page | n & (self.slots() - 1));
+            }
             let (turn, at) = self.weave.split_turn(n >> self.slot_bits);
             let page = self.weave.page(self.cell.strict_page(turn), at) << self.slot_bits;
             self.geometry.ppn(block, page | n & (self.slots() - 1))
@@ -315,9 +325,11 @@ impl Array {
         let index = self.index(ppn);
         self.check_usable(ppn);
         let (block, column) = (self.at(block), self.at_column(ppn));
+        self.note_mode(block, oob.stream);
+        let slc = self.blocks[block].slc;
         let state = &mut self.blocks[column];
         assert!(
-            page < self.geometry.pages_per_block && self.cell.may_program(&state.done, row),
+            page < self.geometry.pages_per_block && self.cell.allows(slc, &state.done, row),
             "{} programmed out of order or twice: {:?} programmed so far",
             page_name(ppn),
             state.done
@@ -369,7 +381,7 @@ impl Array {
         }
         let at = self.at(block);
         for state in &mut self.blocks[at..at + self.weave.width as usize] {
-            (state.done, state.programmed) = ([0; 4], 0);
+            (state.done, state.programmed, state.slc) = ([0; 4], 0, false);
         }
         let first = self.geometry.ppn(block, 0).0;
         let pages = first..first + self.geometry.pages_per_block;

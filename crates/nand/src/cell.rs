@@ -117,6 +117,12 @@ impl Cell {
         lower && higher
     }
 
+    /// As [`Cell::may_program`]; in a block in SLC mode the first page of each word line follows that of the one before.
+    #[inline]
+    pub(crate) fn allows(&self, slc: bool, done: &[u16; 4], page: u32) -> bool {
+        if slc { page == u32::from(done[0]) * self.bits } else { self.may_program(done, page) }
+    }
+
     /// Whether `page` may be programmed when `done` pages of each type are (rules 1 to 3: in order within a type).
     #[inline]
     pub fn may_program(&self, done: &[u16; 4], page: u32) -> bool {

@@ -88,13 +88,20 @@ impl Array {
     /// (`Array::close_gaps`).
     pub fn may_program(&self, ppn: Ppn) -> bool {
         let state = &self.blocks[self.at_column(ppn)];
-        self.weave.width > 1 || self.cell.may_program(&state.done, self.place(ppn).0)
+        self.weave.width > 1 || self.cell.allows(state.slc, &state.done, self.place(ppn).0)
     }
 
     /// Lays down all that one program filled with `ppn`, as torn until more is known of it.
     fn restore_together(&mut self, ppn: Ppn, seq: u64) -> Option<()> {
         if !self.may_program(ppn) {
-            return None;
+            // Of a block whose pages are all torn so far it is not known how it was written.
+            let state = &self.blocks[self.at_column(ppn)];
+            let in_slc_mode = self.slc_labels.is_some() && state.done[1..] == [0; 3];
+            if !in_slc_mode || !self.cell.allows(true, &state.done, self.place(ppn).0) {
+                return None;
+            }
+            let at = self.at(self.geometry.block_of(ppn));
+            self.blocks[at].slc = true;
         }
         let (kind, slots, column) = (self.page_type(ppn), self.slots(), self.at_column(ppn));
         let block = self.at(self.geometry.block_of(ppn));

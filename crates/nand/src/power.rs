@@ -103,6 +103,11 @@ impl Array {
             self.oob.tear(index);
             self.note_change(Change::Page(ppn));
         }
+        let at = self.at(self.geometry.block_of(ppn));
+        if self.blocks[at].programmed == self.slots() {
+            // No page says any more how the block was to be written.
+            self.blocks[at].slc = false;
+        }
     }
 
     /// The cells of `ppn` hold the lower pages of its word line as well.

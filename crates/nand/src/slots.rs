@@ -49,6 +49,7 @@ impl Array {
             "{} entered out of order or twice",
             crate::oob::page_name(ppn)
         );
+        self.note_mode(self.at(block), oob.stream);
         let opens = self.first_slot(ppn) == ppn;
         let kind = self.page_type(ppn);
         let index = self.index(ppn);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::budget::{Account, Budget};
 use crate::buffers::Buffers;
 use crate::clients::{Arrival, Client, Due, Punctuality, Roll};
+use crate::ctl::{Answer, Order};
 use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::request::{Fault, Io, Job, Message, Outcome};
@@ -249,6 +250,11 @@ impl Device {
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         self.ask(|| true, Message::Summary).map(|summary| *summary)
+    }
+
+    /// Has the drive carry out an order of a control socket; none if it is gone.
+    pub(crate) fn order(&self, order: Order) -> Option<Answer> {
+        self.ask(|| true, |to| Message::Order(order, to))
     }
 
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive

@@ -14,6 +14,7 @@ mod buffers;
 pub mod calibrate;
 pub mod clients;
 mod clock;
+pub mod ctl;
 mod deadline;
 mod device;
 pub mod driver;

@@ -137,9 +137,28 @@ fn send_some(connection: &mut ServerConnection, stream: &Stream) -> io::Result<(
 }
 
 impl Secured {
+    /// Has the client served by `serve`, at the end of a connection where its bytes are plain; a thread of this name
+    /// carries them.
+    pub fn serve(
+        self,
+        stream: &Stream,
+        thread: &str,
+        serve: impl FnOnce(&Arc<Stream>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (ours, inside) = UnixStream::pair()?;
+        std::thread::scope(|scope| {
+            let carrier = std::thread::Builder::new().name(thread.into());
+            carrier.spawn_scoped(scope, || self.carry(stream, &inside))?;
+            let ours = Arc::new(Stream::Unix(ours));
+            let result = serve(&ours);
+            ours.shut(Shutdown::Both);
+            result
+        })
+    }
+
     /// Carries bytes between the client and whoever serves it at the other end of `inside`, until that one is done or
     /// the connection fails.
-    pub fn carry(mut self, stream: &Stream, inside: &UnixStream) {
+    fn carry(mut self, stream: &Stream, inside: &UnixStream) {
         let _ = self.carry_all(stream, inside);
         let _ = inside.shutdown(Shutdown::Both);
         self.connection.send_close_notify();

@@ -13,7 +13,7 @@ use crate::link::LinkConfig;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
-use crate::space::{Limits, PacingKind, Striping, SuperblockConfig, WearConfig};
+use crate::space::{Limits, PacingKind, SlcConfig, SpacePlan, Striping, SuperblockConfig, WearConfig};
 
 /// A device: flash, firmware and scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,9 @@ pub struct DeviceConfig {
     /// Mapping unit.
     #[serde(default, skip_serializing_if = "MappingConfig::is_page")]
     pub mapping: MappingConfig,
+    /// Writes that are never torn.
+    #[serde(default, skip_serializing_if = "AtomicConfig::is_none")]
+    pub atomic: AtomicConfig,
     /// Mapping-table cache.
     #[serde(default)]
     pub map_cache: MapCacheConfig,
@@ -55,6 +58,9 @@ pub struct DeviceConfig {
     /// What blocks are made of.
     #[serde(default, skip_serializing_if = "SuperblockConfig::is_default")]
     pub superblock: SuperblockConfig,
+    /// SLC cache.
+    #[serde(default, skip_serializing_if = "SlcConfig::is_default")]
+    pub slc: SlcConfig,
     /// Wear and bad blocks.
     #[serde(default)]
     pub wear: WearConfig,
@@ -76,6 +82,43 @@ pub struct DeviceConfig {
     /// State before the first request.
     #[serde(default)]
     pub precondition: Precondition,
+}
+
+/// `[atomic]`: writes that are seen whole or not at all, if they cross no border of mapping units. A unit's sectors move in the
+/// map together, so a drive can promise that for as much as a unit, and no more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AtomicConfig {
+    /// Bytes of a write that other commands see whole or not at all (NVMe: AWUN, NAWUN); 0 = one sector.
+    pub write_bytes: u32,
+    /// Bytes of a write that a power cut leaves whole or not at all (NVMe: AWUPF, NAWUPF); 0 = one sector.
+    pub power_fail_bytes: u32,
+}
+
+impl AtomicConfig {
+    /// Nothing is promised beyond a sector.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a drive with such sectors and mapping units can promise it.
+    fn validate(&self, sector: u32, unit: u32) -> Result<(), ConfigError> {
+        for (field, bytes) in
+            [("atomic.write_bytes", self.write_bytes), ("atomic.power_fail_bytes", self.power_fail_bytes)]
+        {
+            if bytes != 0 && (!bytes.is_multiple_of(sector) || bytes > unit) {
+                let expected = format!(
+                    "0, or whole sectors ({sector}) up to a mapping unit ({unit}; mapping.unit_bytes)"
+                );
+                return Err(ConfigError::new(field, bytes, expected));
+            }
+        }
+        if self.power_fail_bytes > self.write_bytes {
+            let expected = format!("at least atomic.power_fail_bytes, {}", self.power_fail_bytes);
+            return Err(ConfigError::new("atomic.write_bytes", self.write_bytes, expected));
+        }
+        Ok(())
+    }
 }
 
 /// `[queue]`
@@ -158,6 +201,8 @@ pub struct Layout {
     pub map_pages: u32,
     /// Most pages that the checkpoint may keep live.
     pub checkpoint_pages: u32,
+    /// Blocks of a plane that are the SLC cache's own.
+    pub slc_blocks: u32,
     /// Blocks of a plane that pages beyond one per logical page may take at the least.
     pub version_blocks: u32,
     /// Blocks of a plane that all logical pages and what the drive stores for itself fill.
@@ -197,6 +242,7 @@ impl DeviceConfig {
             endurance: self.cell.endurance,
             timing,
             paired_pages: self.cell.paired_pages,
+            slc: self.slc.mode(),
         }
     }
 
@@ -375,6 +421,7 @@ impl DeviceConfig {
             );
             return Err(ConfigError::new("mapping.unit_bytes", self.mapping.unit_bytes, expected));
         }
+        self.check_slc(&plan.space)?;
         let layout = self.lay_out(&plan)?;
         self.check_precondition(&layout)?;
         Ok((plan, layout))
@@ -387,11 +434,13 @@ impl DeviceConfig {
         self.check_unit()?;
         self.check_superblock()?;
         let unit = self.unit_bytes();
+        self.atomic.validate(g.sector_bytes, unit)?;
         self.timing
             .validate(self.cell.kind)
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;
         self.link.validate()?;
         self.controller.validate()?;
+        self.slc.validate()?;
         ConfigError::share("gc.soft", self.gc.soft, 0.9)?;
         ConfigError::share("gc.hard", self.gc.hard, 0.9)?;
         ConfigError::share("gc.lazy", self.gc.lazy, 1.0)?;
@@ -493,6 +542,17 @@ impl DeviceConfig {
         if least_blocks + factory_bad > per_plane {
             return Err(self.too_little_spare(overhead, factory_bad, system_pages));
         }
+        let slc_blocks = self.slc.blocks(g, self.cell.kind.bits(), self.fit().slots);
+        let spare = per_plane - least_blocks - factory_bad;
+        if slc_blocks > u64::from(spare) {
+            let most = u64::from(spare) * SlcConfig::row_bytes(g, self.cell.kind.bits(), self.fit().slots);
+            let expected = format!(
+                "at most {most}: {} blocks of each plane's {per_plane} hold data or are kept for collection; or a larger op_ratio",
+                least_blocks + factory_bad
+            );
+            return Err(ConfigError::new("slc.bytes", self.slc.bytes, expected));
+        }
+        let slc_blocks = slc_blocks as u32;
         Ok(Layout {
             logical_pages,
             logical_sectors,
@@ -504,10 +564,50 @@ impl DeviceConfig {
             entries_per_map_page,
             map_pages,
             checkpoint_pages: system.checkpoint,
+            slc_blocks,
             version_blocks: plan.surplus_blocks,
             data_blocks,
             least_blocks,
         })
+    }
+
+    /// What an SLC cache cannot be had with.
+    fn check_slc(&self, plan: &SpacePlan) -> Result<(), ConfigError> {
+        if self.slc.is_off() {
+            return Ok(());
+        }
+        let (field, value) = match self.slc.bytes {
+            0 => ("slc.dynamic_share", self.slc.dynamic_share.to_string()),
+            bytes => ("slc.bytes", bytes.to_string()),
+        };
+        let err = |expected: String| Err(ConfigError::new(field, &value, expected));
+        let bits = self.cell.kind.bits();
+        if bits == 1 {
+            return err("0 with cell.kind = \"slc\": all blocks are SLC".into());
+        }
+        if self.geometry.pages_per_block < 2 * bits {
+            return err(format!("0 with blocks of fewer than {} pages", 2 * bits));
+        }
+        if let name @ ("superblock" | "block-by-block") = self.scheme.striping.as_str() {
+            return err(format!(
+                "0 with scheme.striping = {name:?}: use \"dynamic\" or an order of planes with an SLC cache"
+            ));
+        }
+        if plan.page_types.is_some() {
+            return err(
+                "0 where page types are chosen (scheme.allocation): use scheme.allocation = \"strict\""
+                    .into(),
+            );
+        }
+        let one_group = plan.streams == 1 && !plan.survivors_apart && plan.dedicated.is_none();
+        if !one_group || plan.surplus.is_some() {
+            return err(
+                "0 with schemes that keep streams or objects apart, or several pages of one logical page: \
+                        use scheme.mapping = \"page\" and scheme.streams = \"by-time\""
+                    .into(),
+            );
+        }
+        Ok(())
     }
 
     /// The logical size leaves collection no room: what would.
@@ -549,7 +649,7 @@ impl DeviceConfig {
             return Err(ConfigError::new("precondition.valid", p.valid, expected));
         }
         let factory_bad = (self.wear.factory_bad * f64::from(g.blocks_per_plane)).ceil() as u32;
-        let kept = layout.kept_blocks + layout.open_blocks + 1;
+        let kept = layout.kept_blocks + layout.open_blocks + 1 + layout.slc_blocks;
         let most = 1.0 - f64::from(kept + factory_bad) / f64::from(g.blocks_per_plane);
         if p.used > most {
             let expected = format!("at most {most:.4}: {kept} blocks of each plane stay free or open");

@@ -42,6 +42,8 @@ pub struct Row {
     pub chip_busy_ns: Vec<u64>,
     /// Bytes that each user read and wrote, if several share the drive; it ends with the last who did.
     pub user_bytes: Vec<[u64; 2]>,
+    /// Blocks written at its end by who wrote them, where the host has several streams: see `Flash::blocks_of_groups`.
+    pub group_blocks: Vec<u64>,
     /// Free blocks of the device at its end.
     pub free_blocks: u64,
     /// Free blocks of the plane that has fewest, at its end.
@@ -149,6 +151,7 @@ impl Row {
             (mine[0], mine[1]) = (mine[0] + bytes[0], mine[1] + bytes[1]);
         }
         (self.free_blocks, self.free_blocks_min) = (later.free_blocks, later.free_blocks_min);
+        self.group_blocks = later.group_blocks;
     }
 }
 
@@ -270,6 +273,9 @@ impl Rows {
         let free = (0..ssd.flash().geometry().planes()).map(|plane| blocks.free(plane));
         row.free_blocks = free.clone().map(u64::from).sum();
         row.free_blocks_min = free.min().unwrap_or(0);
+        if ssd.flash().space().streams() > 1 {
+            row.group_blocks = ssd.flash().blocks_of_groups();
+        }
         let idle = row.requests == [0; KINDS] && row.flash == Activity::default();
         match self.done.last_mut() {
             _ if idle => {}

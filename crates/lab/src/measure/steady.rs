@@ -238,6 +238,8 @@ pub struct Settling {
     /// A bit for each sector: the measured part has written it. How many it has.
     seen: Vec<u64>,
     touched: u64,
+    /// The same when it was last looked at.
+    touched_before: u64,
     sector_bytes: u64,
     /// Host bytes of the measured part at the end of the first time through, where the workload repeats.
     pass: Option<u64>,
@@ -254,6 +256,7 @@ impl Settling {
             until,
             seen: vec![0; ssd.layout().logical_sectors.div_ceil(64) as usize],
             touched: 0,
+            touched_before: 0,
             sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
             pass: None,
             look: 0,
@@ -299,6 +302,8 @@ impl Settling {
         }
         let drive_write = self.drive_write();
         self.look = written + drive_write / 4;
+        let before = std::mem::replace(&mut self.touched_before, self.touched);
+        let grows = self.touched - before > self.touched / 20;
         steady.sample(written, latency, ssd);
         let verdict = steady.verdict(&Measure {
             written,
@@ -310,7 +315,9 @@ impl Settling {
             repeats: self.pass.filter(|&pass| pass > 0),
         });
         let idle = written == 0 && (ended || latency[Op::Read as usize].requests >= PATIENCE);
-        let over = verdict.steady || idle || written as f64 >= self.until.at_most * drive_write as f64;
+        // A range of which much is still being written for the first time is no measure of a drive write yet.
+        let enough = !grows && written as f64 >= self.until.at_most * drive_write as f64;
+        let over = verdict.steady || idle || enough;
         self.verdict = Some(verdict);
         over
     }

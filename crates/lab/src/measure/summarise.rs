@@ -141,6 +141,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         link: link(ssd, simulated_ns),
         controller: controller(ssd, simulated_ns),
         units: Units { bytes: config.unit_bytes().into(), padding },
+        slc: slc_cache(ssd),
         rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(ns(stats.rmw_ns), stats.rmw_count) } },
         buffer: Buffer {
             hits: stats.buffer_hits,
@@ -192,6 +193,18 @@ fn controller(ssd: &Ssd, simulated_ns: u64) -> Controller {
     Controller {
         busy_ns: PURPOSE_NAMES.iter().map(|&name| name.to_owned()).zip(purposes).collect(),
         utilisation: cores.into_iter().map(|busy_ns| share(busy_ns, simulated_ns)).collect(),
+    }
+}
+
+fn slc_cache(ssd: &Ssd) -> SlcCache {
+    let (slc, page) = (&ssd.stats().slc, u64::from(ssd.config().unit_bytes()));
+    SlcCache {
+        bytes: ssd.slc_cache_bytes(),
+        host_bytes: slc.host_pages * page,
+        direct_bytes: slc.direct_pages * page,
+        folded_bytes: slc.folded_pages * page,
+        folds: slc.folds,
+        erases: slc.erases,
     }
 }
 

@@ -90,6 +90,8 @@ group! {
         controller: Controller,
         /// Mapping units.
         units: Units,
+        /// SLC cache; all 0 without one.
+        slc: SlcCache,
         /// Read-modify-writes.
         rmw: Rmw,
         /// Write buffer.
@@ -162,6 +164,23 @@ group! {
         bytes: u64,
         /// Bytes of flash that were programmed without holding data: the rest of pages and units that were not full.
         padding: u64,
+    }
+}
+group! {
+    /// SLC cache.
+    SlcCache {
+        /// Most that it can hold: blocks of its own, and the share of the blocks that were free when the run ended.
+        bytes: u64,
+        /// Programmed in it for the host.
+        host_bytes: u64,
+        /// Programmed for the host in normal blocks, because it was full.
+        direct_bytes: u64,
+        /// Moved from it to normal blocks; counted in `waf_parts.gc` as well.
+        folded_bytes: u64,
+        /// Blocks that were folded.
+        folds: u64,
+        /// Erases of blocks that had been written in SLC mode.
+        erases: u64,
     }
 }
 group! {

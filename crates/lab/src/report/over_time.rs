@@ -80,6 +80,7 @@ pub(super) fn details(page: &mut Page, run: &Loaded) {
     throughput(page, series, &cells);
     by_user(page, run, &cells);
     free_blocks(page, series, &cells);
+    reclaim_units(page, run, &cells);
     utilisation(page, run, &cells);
     streams(page, &run.summary);
 }
@@ -245,6 +246,47 @@ fn free_blocks(page: &mut Page, series: &RecordBatch, cells: &Cells) {
         "Free blocks",
         "Where the line is flat and low, collection keeps up with the host.",
         &svg::lines("free blocks over time", &[points], &x, &y),
+        &csv,
+    );
+}
+
+/// Blocks by the stream, or placement handle, that wrote them.
+fn reclaim_units(page: &mut Page, run: &Loaded, cells: &Cells) {
+    let series = &run.series;
+    let (Some(blocks), Some(start)) = (lists(series, "group_blocks"), whole(series, "start_ns")) else {
+        return;
+    };
+    let config: Option<nandle_ssd::DeviceConfig> = toml::from_str(&run.config).ok();
+    let Some(streams) = config.map(|config| config.streams.count as usize).filter(|&count| count > 1) else {
+        return;
+    };
+    let groups = (0..series.num_rows()).map(|row| blocks(row).len()).max().unwrap_or(0);
+    if groups == 0 {
+        return;
+    }
+    let name = |n: usize| match n {
+        _ if n + 1 == groups => "collected together, and the drive's own".to_owned(),
+        _ if n < streams => format!("stream {n}"),
+        _ => format!("stream {}, collected", n - streams),
+    };
+    let names: Vec<String> = (0..groups).map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut csv = Csv::new(std::iter::once("start_s").chain(names.iter().copied()));
+    let mut lines = vec![vec![]; groups];
+    for row in 0..series.num_rows() {
+        let (at, counts) = (start.value(row) as f64 / 1e9, blocks(row));
+        if counts.len() == groups {
+            lines.iter_mut().zip(&counts).for_each(|(line, &count)| line.push((at, count as f64)));
+            csv.row(std::iter::once(at.to_string()).chain(counts.iter().map(u64::to_string)));
+        }
+    }
+    let x =
+        Axis { from_zero: false, to: cells.edges.last().copied(), ..Axis::linear("simulated time", seconds) };
+    let y = Axis::linear("blocks", figure);
+    page.card(
+        "Reclaim units",
+        "Blocks written, by the stream or placement handle whose data they were opened for.",
+        &(svg::legend(&names) + &svg::lines("reclaim units over time", &lines, &x, &y)),
         &csv,
     );
 }

@@ -81,6 +81,9 @@ pub(super) fn simulate(
     if verify {
         replayer.verify();
     }
+    if let Some(until) = asked.until {
+        replayer.settle(until, Box::new(|| asked.again(drive, None)));
+    }
     if !prepared.phases.is_empty() {
         go_on(replayer.run(prepared.phases)?)?;
     }
@@ -99,6 +102,7 @@ pub(super) fn simulate(
         complete: true,
         notes: prepared.notes,
         trace: replayer.trace.clone(),
+        steady: replayer.steadiness(),
         ..Context::default()
     };
     let mut summary = summarise(&replayer.ssd, &replayer.meter, context);

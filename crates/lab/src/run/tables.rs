@@ -90,6 +90,7 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
         columns.push((name.into(), Arc::new(column.finish())));
     };
     lists("chip_busy_ns", &|row| row.chip_busy_ns.clone());
+    lists("group_blocks", &|row| row.group_blocks.clone());
     // In the order of `users` in the summary.
     let last = rows.last().map_or(0, |row| row.phase);
     let of_users = |row: &Row, kind: Op| -> Vec<u64> {

@@ -98,6 +98,8 @@ impl Nand {
         let head = self.dies[die_number as usize].op;
         let row = |array: &Array, op: &Op| array.place(Ppn(op.ppn)).0;
         let (kind, page) = (self.ops[head as usize].kind, row(&self.array, &self.ops[head as usize]));
+        let slc = |array: &Array, op: &Op| array.is_slc(array.geometry().block_of(Ppn(op.ppn)));
+        let in_slc_mode = slc(&self.array, &self.ops[head as usize]);
         let page_type = self.array.cell.page_type(page);
         let of_die = self.array.flash().planes_per_die;
         let mut planes = 1_u32 << (self.ops[head as usize].plane % of_die);
@@ -114,6 +116,7 @@ impl Nand {
             let other = row(&self.array, slot);
             let fits = slot.kind == kind
                 && planes & plane == 0
+                && (kind == Kind::Erase || slc(&self.array, slot) == in_slc_mode)
                 && (kind == Kind::Erase
                     || other == page
                     || (!self.timing.multi_plane_same_offset
@@ -383,7 +386,7 @@ impl Nand {
                     state.chain_tail = NONE;
                 }
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.programs.draw(&mut faults.stream);
+                    failed = faults.programs.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if cause == Cause::Parity {
                     if failed {
@@ -397,7 +400,7 @@ impl Nand {
             }
             Kind::Erase => {
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.erases.draw(&mut faults.stream);
+                    failed = faults.erases.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if self.array.width() > 1 && failed {
                     self.array.doom_column(block, self.array.column_in(block, self.ops[op as usize].plane));

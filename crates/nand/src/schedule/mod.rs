@@ -7,6 +7,7 @@
 
 mod dies;
 mod edges;
+mod gone;
 mod orders;
 mod parity;
 mod passing;
@@ -22,7 +23,7 @@ use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
     Array, Block, Cause, Cell, CellKind, Done, FaultConfig, Geometry, Kind, OpId, Ppn, ProgramOrder,
-    Scheduler, Shape, Silicon, Superblocks, Time, Timing,
+    Scheduler, Shape, Silicon, SlcMode, Superblocks, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -46,6 +47,8 @@ pub struct NandConfig {
     pub timing: Timing,
     /// An interrupted program of an upper page destroys the lower pages of its word line too.
     pub paired_pages: bool,
+    /// Blocks may be written in SLC mode.
+    pub slc: Option<SlcMode>,
 }
 
 impl NandConfig {
@@ -53,7 +56,10 @@ impl NandConfig {
     pub fn erased(&self, unit: usize) -> Array {
         let of_block = self.superblocks.as_ref().map_or(&self.geometry, |of| &of.flash).pages_per_block;
         let cell = Cell::new(self.kind, self.order, of_block / self.slots);
-        Array::with_slots(self.geometry.clone(), cell, unit, self.slots, self.superblocks.as_ref())
+        let mut array =
+            Array::with_slots(self.geometry.clone(), cell, unit, self.slots, self.superblocks.as_ref());
+        array.slc_labels = self.slc.as_ref().map(|slc| slc.labels);
+        array
     }
 }
 
@@ -178,7 +184,7 @@ pub struct Ready {
 #[derive(Clone, Debug)]
 pub struct Nand {
     pub(crate) array: Array,
-    timing: Timing,
+    pub(crate) timing: Timing,
     endurance: u32,
     pub(crate) ops: Vec<Op>,
     free: u32,
@@ -203,6 +209,7 @@ pub struct Nand {
     faults: Option<Box<Faults>>,
     retries: Option<Box<Retries>>,
     stages: Stages,
+    pub(crate) slc: Option<SlcMode>,
     /// Operations that may begin, where time does not count.
     at_once: VecDeque<u32>,
 }
@@ -248,6 +255,7 @@ impl Nand {
             faults: None,
             retries: None,
             stages: Stages::default(),
+            slc: config.slc.clone(),
             at_once: VecDeque::new(),
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],

@@ -79,7 +79,7 @@ impl Nand {
         );
         let kind = self.array.page_type(ppn);
         let block = self.geometry().block_of(ppn);
-        let mut durations = (self.transfer(sectors), self.timing.read(kind));
+        let mut durations = (self.transfer(sectors), self.read_ns(ppn, kind));
         if let Some(retries) = &mut self.retries {
             let count = retries.draw(kind, self.array.erases(block));
             durations.1 += count * retries.ns();
@@ -110,7 +110,7 @@ impl Nand {
     /// have started. From now on the array shows the page as programmed.
     ///
     /// # Panics
-    /// If flash cannot do it: see [`Array::program`].
+    /// If flash cannot do it: see [`Array::program`](crate::Array::program).
     #[inline(always)]
     pub fn program(
         &mut self,
@@ -122,7 +122,7 @@ impl Nand {
     ) -> OpId {
         self.array.program(ppn, oob);
         let kind = self.array.page_type(ppn);
-        let durations = (self.transfer_page, self.timing.program(kind));
+        let durations = (self.transfer_page, self.program_ns(ppn, kind));
         let op = self.new_op(ppn, Kind::Program, cause, background, durations);
         let stripe = self.array.complete_stripe(ppn);
         self.chain(op, self.array.at_column(ppn));
@@ -146,7 +146,7 @@ impl Nand {
         self.array.enter(ppn, oob);
         let op = if self.array.first_slot(ppn) == ppn {
             let kind = self.array.page_type(ppn);
-            let durations = (self.transfer_page, self.timing.program(kind));
+            let durations = (self.transfer_page, self.program_ns(ppn, kind));
             let op = self.new_op(ppn, Kind::Program, cause, background, durations);
             self.ops[op as usize].open = true;
             self.chain(op, self.array.at_column(ppn));
@@ -211,7 +211,7 @@ impl Nand {
     /// page where it failed as torn.
     ///
     /// # Panics
-    /// If flash cannot do it: see [`Array::program`].
+    /// If flash cannot do it: see [`Array::program`](crate::Array::program).
     pub fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
         let slot = &mut self.ops[op.0 as usize];
         let (from, cause) = (Ppn(slot.ppn), slot.cause);
@@ -234,9 +234,10 @@ impl Nand {
         }
         self.array.spoil(from);
         let plane = self.array.plane_of(to);
+        let array_ns = self.program_ns(to, self.array.page_type(to));
         let slot = &mut self.ops[op.0 as usize];
         (slot.ppn, slot.plane, slot.waits, slot.started_once, slot.copyback) = (to.0, plane, 1, false, false);
-        slot.array_ns = self.timing.program(self.array.page_type(to));
+        slot.array_ns = array_ns;
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
         let die = self.array.flash().die_of_plane(plane);
         self.dies[die as usize].load += 1;

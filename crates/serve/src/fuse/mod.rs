@@ -2,7 +2,9 @@
 //!
 //! Read and write are the drive's; `fallocate` with `PUNCH_HOLE` is a trim, with `ZERO_RANGE` zeros
 //! (which the drive may keep as a trim); `fsync` is a flush. The kernel's own limit on requests
-//! under way (12 by default) is raised to the drive's queue depth.
+//! under way (12 by default) is raised to the drive's queue depth. [`blk`] is what that comes to, without the kernel.
+
+pub mod blk;
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,11 +16,10 @@ use fuser::{
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use nandle_io::Status;
-use rustix::fs::FallocateFlags;
 use rustix::mount::UnmountFlags;
 
-use crate::{Device, Error, Fault, Io};
+use self::blk::{Asked, errno};
+use crate::{Device, Error, Io};
 
 /// The file's name.
 pub const NAME: &str = "disk";
@@ -94,26 +95,6 @@ impl Drop for Mounted {
 
 struct Disk {
     device: Device,
-}
-
-fn errno(fault: Fault) -> Errno {
-    match fault {
-        Fault::Drive(status) => errno_of(status),
-        Fault::Image | Fault::Gone => Errno::EIO,
-    }
-}
-
-/// The error number that stands for a command's failure.
-fn errno_of(status: Status) -> Errno {
-    match status {
-        Status::OutOfRange => Errno::EINVAL,
-        Status::ReadOnly => Errno::EROFS,
-        Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
-            Errno::EOPNOTSUPP
-        }
-        // A success that failed would be a fault of ours.
-        Status::MediaError | Status::Ok => Errno::EIO,
-    }
 }
 
 impl Disk {
@@ -211,11 +192,7 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let left = self.device.shape().bytes.saturating_sub(offset);
-        let io = Io::read(offset, u64::from(bytes).min(left));
-        if left == 0 {
-            return reply.data(&[]);
-        }
+        let Some(io) = blk::read(&self.device.shape(), offset, bytes) else { return reply.data(&[]) };
         self.device.submit(io, move |outcome| match outcome {
             Ok(data) => reply.data(&data),
             Err(fault) => reply.error(errno(fault)),
@@ -234,8 +211,7 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let left = self.device.shape().bytes.saturating_sub(offset);
-        let data = &data[..(data.len() as u64).min(left) as usize];
+        let data = &data[..blk::room(&self.device.shape(), offset, data.len())];
         if data.is_empty() {
             return reply.error(Errno::ENOSPC);
         }
@@ -262,20 +238,10 @@ impl Filesystem for Disk {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let mode = FallocateFlags::from_bits_retain(mode as u32);
-        let keep = FallocateFlags::KEEP_SIZE;
-        if mode == FallocateFlags::PUNCH_HOLE | keep {
-            self.empty(Io::trim(offset, bytes), reply);
-        } else if mode - keep == FallocateFlags::ZERO_RANGE {
-            self.empty(Io::zeros(offset, bytes, true), reply);
-        } else if (mode - keep).is_empty() {
-            // Room is there from the beginning, as far as the device reaches.
-            match offset.checked_add(bytes) {
-                Some(end) if end <= self.device.shape().bytes => reply.ok(),
-                _ => reply.error(Errno::ENOSPC),
-            }
-        } else {
-            reply.error(Errno::EOPNOTSUPP);
+        match blk::fallocate(&self.device.shape(), offset, bytes, mode) {
+            Asked::Do(io) => self.empty(io, reply),
+            Asked::Done => reply.ok(),
+            Asked::Refuse(errno) => reply.error(errno),
         }
     }
 
@@ -291,23 +257,5 @@ impl Filesystem for Disk {
             }
         }
         reply.ok();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_differ_where_a_file_system_can_tell() {
-        for status in Status::ALL.into_iter().filter(|&status| status != Status::Ok) {
-            let expected = match status {
-                Status::OutOfRange => Errno::EINVAL,
-                Status::ReadOnly => Errno::EROFS,
-                Status::MediaError => Errno::EIO,
-                _ => Errno::EOPNOTSUPP,
-            };
-            assert_eq!(errno(Fault::Drive(status)), expected, "{status}");
-        }
     }
 }

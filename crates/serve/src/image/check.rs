@@ -18,6 +18,8 @@ use nandle_ssd::nand::{Extents, PageUse, Ppn, Silicon};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 
+use super::files::assembled;
+use super::layout::Layout;
 use super::load::{Contents, Damage, Outcome, load};
 use super::store::Store;
 use super::{Header, header};
@@ -102,14 +104,19 @@ impl Check {
 /// be read.
 pub fn check(path: &Path) -> Result<Check, Error> {
     let no = |what: String| Error::input(format!("{}: {what}", path.display()));
-    let Some(Header { config, seed, logical_bytes, version }) = header(path)? else {
+    let Some(header) = header(path)? else {
         return Err(no("there is no such file; expected an image that nandle made".into()));
     };
     let file = File::open(path).map_err(|e| no(format!("{e}; expected an image that nandle made")))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         .map_err(|_| no("in use by another process; expected an image that is free".into()))?;
-    let drive = config::check(config).map_err(|e| no(format!("the device in the header: {e}")))?;
-    let store = Store::new(Box::new(file), path, &drive.config.unit_geometry(), version);
+    let drive = config::check(header.config.clone());
+    let drive = drive.map_err(|e| no(format!("the device in the header: {e}")))?;
+    let geometry = drive.config.unit_geometry();
+    let bytes = Layout::new(&geometry).end(header.version);
+    let medium = assembled(file, path, header.piece, bytes, File::options().read(true))?;
+    let Header { seed, logical_bytes, version, .. } = header;
+    let store = Store::new(medium, path, &geometry, version);
     let loaded = load(&store, &drive.config)?;
     let mut check = Check {
         device: drive.config.name.clone(),

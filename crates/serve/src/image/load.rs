@@ -400,6 +400,9 @@ impl Loading<'_> {
     /// Lays a block's pages down, in the order of their programs.
     fn lay(&mut self, block: Block, found: Vec<Laid>, since: u64) {
         let here: Vec<Ppn> = found.iter().map(|laid| laid.ppn).collect();
+        if let Some(laid) = found.iter().find(|laid| laid.record.kind != PageUse::Torn) {
+            self.out.array.restore_mode(block, laid.record.stream);
+        }
         let mut before = since;
         for Laid { ppn, record, contents } in found {
             let extents = match record.home {
@@ -437,10 +440,10 @@ impl Loading<'_> {
     fn fill_gaps(&mut self, block: Block, ppn: Ppn, between: Range<u64>, here: &[Ppn]) {
         let g = self.image.layout.geometry();
         for n in 1.. {
-            let (array, done) = (&self.out.array, self.out.array.programmed(block));
+            let array = &self.out.array;
             let slots = array.slots();
             // What one program fills is there, or torn, together.
-            let may = |ppn: &Ppn| array.cell().may_program(&done, g.page_of(*ppn) / slots);
+            let may = |ppn: &Ppn| array.may_follow(*ppn);
             if may(&ppn) || array.page_use(ppn) != PageUse::Erased {
                 return;
             }

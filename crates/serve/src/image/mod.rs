@@ -25,23 +25,24 @@
 
 pub mod check;
 mod damage;
+mod files;
 mod layout;
 mod load;
 mod medium;
+mod pieces;
 pub mod record;
 mod session;
 mod store;
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::Path;
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Oob, PageUse, Ppn};
-use rustix::fs::{FlockOperation, RenameFlags};
 
-use self::layout::HEADER;
+use self::files::{Unfinished, assembled, locked};
+use self::layout::{HEADER, Layout};
 pub use self::load::{Contents, Damage, Outcome};
 use self::load::{Loaded, Repair};
 use self::medium::Medium;
@@ -55,7 +56,10 @@ const MAGIC: &[u8; 16] = b"nandle image\r\n\x1a\n";
 /// Since version 2 every block has a record, also one that was never erased; since version 3 records of blocks and
 /// heads of pages are there twice.
 const VERSION: u32 = 3;
-/// magic, version, length of the text, checksum of what follows, seed, logical bytes, text
+/// The same in several files.
+const IN_PIECES: u32 = 4;
+/// magic, version, length of the text, checksum of what follows, length of a piece as a power of two (0: it is all one
+/// file), seed, logical bytes, text
 const FIXED: usize = 48;
 
 /// Settings that may differ from those with which an image was made: they change neither what the
@@ -84,8 +88,7 @@ pub struct Image {
     unmarked: Vec<(u64, Vec<u8>)>,
     /// Erased blocks whose records may not be on the disk yet.
     freed: Vec<Block>,
-    /// Where it lies until it is finished.
-    unfinished: Option<PathBuf>,
+    unfinished: Unfinished,
 }
 
 /// An image that is ready to be served from.
@@ -110,6 +113,8 @@ pub struct Header {
     pub logical_bytes: u64,
     /// Of the layout.
     pub version: u32,
+    /// How long each of its files is, if it has several.
+    pub piece: Option<u64>,
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -162,8 +167,8 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
         return no("not an image of a nandle device");
     }
     let version = word(&bytes, 16);
-    if !(1..=VERSION).contains(&version) {
-        return no(&format!("image version {version}, this program knows versions 1 to {VERSION}"));
+    if !(1..=IN_PIECES).contains(&version) {
+        return no(&format!("image version {version}, this program knows versions 1 to {IN_PIECES}"));
     }
     let Some(text) = bytes.get(FIXED..FIXED.saturating_add(word(&bytes, 20) as usize)) else {
         return no("damaged header");
@@ -176,7 +181,12 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
         return no("a device in the header that this program does not understand");
     };
     let long = |at: usize| u64::from(word(&bytes, at)) | u64::from(word(&bytes, at + 4)) << 32;
-    Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), version }))
+    let piece = match word(&bytes, 28) {
+        _ if version < IN_PIECES => None,
+        power @ 17..=62 => Some(1 << power),
+        _ => return no("damaged header: its pieces have no length"),
+    };
+    Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), version, piece }))
 }
 
 /// Opens the image at `path` for `drive`, or makes a new one if there is none.
@@ -185,30 +195,14 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
 /// If it is in use, cannot be read or written, is damaged (and that was not accepted, or what is missing is not known),
 /// or is that of another device: the message names the first setting that differs.
 pub fn open(path: &Path, drive: &Drive, how: How) -> Result<Opened, Error> {
+    let bytes = Layout::new(&drive.config.unit_geometry()).end(VERSION);
     let Some(header) = header(path)? else {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".new");
-        let unfinished = PathBuf::from(unfinished);
-        let file = locked(&unfinished, path, true)?;
-        return create(Box::new(file), path, drive, how, Some(unfinished));
+        let (medium, unfinished) = Unfinished::make(path, bytes)?;
+        return create(medium, path, drive, how, unfinished);
     };
-    let file = locked(path, path, false)?;
-    open_in(Box::new(file), path, &header, drive, how)
-}
-
-/// Opens the file at `at` and locks it.
-fn locked(at: &Path, path: &Path, create: bool) -> Result<File, Error> {
-    let no = |what: String| Error::input(format!("{}: {what}", path.display()));
-    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(at);
-    let file = file.map_err(|e| no(format!("{e}; expected a file that can be written")))?;
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
-        if e == rustix::io::Errno::WOULDBLOCK {
-            no("in use by another process; expected an image that is free".into())
-        } else {
-            Error::io(path.display().to_string(), e)
-        }
-    })?;
-    Ok(file)
+    let first = locked(path, path, false)?;
+    let medium = assembled(first, path, header.piece, bytes, File::options().read(true).write(true))?;
+    open_in(medium, path, &header, drive, how)
 }
 
 /// A new image, to be filled.
@@ -217,7 +211,7 @@ fn create(
     path: &Path,
     drive: &Drive,
     how: How,
-    unfinished: Option<PathBuf>,
+    unfinished: Unfinished,
 ) -> Result<Opened, Error> {
     let mut image = Image::around(medium, path, &drive.config.unit_geometry(), VERSION);
     image.session = Session::new(how.durability);
@@ -225,21 +219,8 @@ fn create(
     // What is left of one that was not finished does not count.
     let end = image.store.layout.end(VERSION);
     image.store.set_length(0)?;
-    image.store.set_length(end).map_err(|e| match e {
-        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::FileTooLarge => too_large(path, end),
-        e => e,
-    })?;
+    image.store.set_length(end)?;
     Ok(Opened { image, array: None, damage: vec![] })
-}
-
-/// Why there is no image of so many bytes.
-fn too_large(path: &Path, bytes: u64) -> Error {
-    Error::input(format!(
-        "{}: the image of this device is a sparse file of {} (what is erased takes no room), and the file system takes \
-         none so large; expected another file system (xfs and btrfs take more), or a smaller device",
-        path.display(),
-        nandle_lab::units::bytes(bytes)
-    ))
 }
 
 /// An image with contents.
@@ -318,7 +299,7 @@ impl Image {
             unsynced: false,
             unmarked: Vec::new(),
             freed: Vec::new(),
-            unfinished: None,
+            unfinished: Unfinished::default(),
         }
     }
 
@@ -346,7 +327,10 @@ impl Image {
         let text = config::resolved(drive);
         let mut bytes = vec![0; FIXED];
         bytes[..16].copy_from_slice(MAGIC);
-        bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
+        let piece = self.unfinished.piece;
+        let version = if piece.is_some() { IN_PIECES } else { VERSION };
+        bytes[16..20].copy_from_slice(&version.to_le_bytes());
+        bytes[28..32].copy_from_slice(&piece.map_or(0, u64::ilog2).to_le_bytes());
         bytes[20..24].copy_from_slice(&(text.len() as u32).to_le_bytes());
         bytes[32..40].copy_from_slice(&seed.to_le_bytes());
         bytes[40..48].copy_from_slice(&drive.layout.logical_bytes.to_le_bytes());
@@ -368,9 +352,11 @@ impl Image {
     /// Everything that a new drive holds before its first request. Only then it gets its name, so that an image that
     /// was not finished is none.
     pub(crate) fn filled(mut self, drive: &Drive, seed: u64, array: &Array) -> Result<Self, Error> {
-        let blocks: Vec<Block> = self.store.layout.blocks().collect();
+        self.write_blocks(array)?;
+        // A new drive has many blocks, and few that hold something.
+        let written = |block: &Block| array.pages_programmed(*block) > 0;
+        let blocks: Vec<Block> = self.store.layout.blocks().filter(written).collect();
         for block in blocks {
-            self.write_block(array, block)?;
             for page in 0..self.store.layout.geometry().pages_per_block {
                 let ppn = self.store.layout.geometry().ppn(block, page);
                 if array.page_use(ppn) != PageUse::Erased {
@@ -381,28 +367,12 @@ impl Image {
         self.settle()?;
         self.write_header(drive, seed)?;
         self.begin_session()?;
-        if let Some(unfinished) = &self.unfinished {
-            let name = |flags| {
-                rustix::fs::renameat_with(
-                    rustix::fs::CWD,
-                    unfinished,
-                    rustix::fs::CWD,
-                    &self.store.path,
-                    flags,
-                )
-            };
-            let named = name(RenameFlags::NOREPLACE);
-            // A file system that does not know the flag.
-            let named =
-                if named == Err(rustix::io::Errno::INVAL) { name(RenameFlags::empty()) } else { named };
-            named.map_err(|e| self.store.fail(e))?;
-            if self.outlives_host() {
-                let parent = self.store.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let directory = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
-                directory.map_err(|e| self.store.fail(e))?;
-            }
+        let named = self.unfinished.finish().map_err(|e| self.store.fail(e))?;
+        if named && self.outlives_host() {
+            let parent = self.store.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
+            directory.map_err(|e| self.store.fail(e))?;
         }
-        self.unfinished = None;
         Ok(self)
     }
 
@@ -560,28 +530,38 @@ impl Image {
     }
 
     fn write_block(&mut self, array: &Array, block: Block) -> Result<(), Error> {
+        let record = self.record_of(array, block).bytes();
+        self.unsynced = true;
+        for at in self.store.layout.records(block) {
+            self.store.write(&record, at)?;
+        }
+        Ok(())
+    }
+
+    /// The records of all blocks, at once.
+    fn write_blocks(&mut self, array: &Array) -> Result<(), Error> {
+        let layout = &self.store.layout;
+        let records: Vec<u8> =
+            layout.blocks().flat_map(|block| self.record_of(array, block).bytes()).collect();
+        if let Some(first) = layout.blocks().next() {
+            for at in layout.records(first) {
+                self.store.write(&records, at)?;
+            }
+        }
+        self.unsynced = true;
+        Ok(())
+    }
+
+    fn record_of(&self, array: &Array, block: Block) -> BlockRecord {
         // After an erase the next programs may be on order already.
         let on_order = array.pages_programmed(block) > 0;
         let since = if on_order { array.seq_of_block(block) } else { array.next_seq() };
-        let record = BlockRecord {
+        BlockRecord {
             block: self.store.layout.number(block) as u32,
             erases: array.erases(block),
             condition: array.condition(block),
             doomed: array.is_doomed(block),
             since,
-        };
-        self.unsynced = true;
-        for at in self.store.layout.records(block) {
-            self.store.write(&record.bytes(), at)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        if let Some(unfinished) = &self.unfinished {
-            let _ = fs::remove_file(unfinished);
         }
     }
 }

@@ -5,10 +5,6 @@
 
 use std::fmt;
 use std::io;
-#[cfg(feature = "tls")]
-use std::net::Shutdown;
-#[cfg(feature = "tls")]
-use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -120,17 +116,10 @@ fn converse(stream: &Arc<Stream>, shared: &Shared, settled: &dyn Fn()) -> io::Re
     #[cfg(feature = "tls")]
     if let Some(tls) = &shared.tls {
         let flags = super::secure::starttls(stream)?;
-        let secured = tls.accept(stream)?;
-        let (ours, inside) = UnixStream::pair()?;
         let session = Session::secured(shared.device.shape(), &shared.description, &flags);
-        return std::thread::scope(|scope| {
-            let carrier = std::thread::Builder::new().name("nbd tls".into());
-            carrier.spawn_scoped(scope, || secured.carry(stream, &inside))?;
-            let ours = Arc::new(Stream::Unix(ours));
-            let result = serve(&ours, session, None, shared, settled);
-            ours.shut(Shutdown::Both);
-            result
-        });
+        return tls
+            .accept(stream)?
+            .serve(stream, "nbd tls", |inside| serve(inside, session, None, shared, settled));
     }
     let (session, greeting) = Session::new(shared.device.shape(), &shared.description);
     serve(stream, session, Some(greeting), shared, settled)

@@ -75,6 +75,36 @@ impl Server {
     /// # Errors
     /// If the address cannot be had, or the drive is none that NVMe can describe.
     pub fn start(address: Address, device: Device, model: Model) -> Result<Self, Error> {
+        Self::listen(address, device, model, |stream, serve| serve(stream))
+    }
+
+    /// The same for hosts that speak TLS from the first byte on, and no others.
+    ///
+    /// # Errors
+    /// As without it.
+    #[cfg(feature = "tls")]
+    pub fn start_secured(
+        address: Address,
+        device: Device,
+        model: Model,
+        tls: &crate::tls::Tls,
+    ) -> Result<Self, Error> {
+        let tls = tls.clone();
+        Self::listen(address, device, model, move |stream, serve| {
+            tls.accept(stream)?.serve(stream, "nvme tls", serve)
+        })
+    }
+
+    /// `within` has a host served on the connection where its bytes are plain.
+    fn listen(
+        address: Address,
+        device: Device,
+        model: Model,
+        within: impl Fn(&Arc<Stream>, &dyn Fn(&Arc<Stream>) -> io::Result<()>) -> io::Result<()>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self, Error> {
         let sector = model.shape.sector_bytes;
         if !sector.is_power_of_two() || sector < 512 {
             return Err(Error::input(format!(
@@ -97,12 +127,15 @@ impl Server {
             move |stream: &Arc<Stream>, slot, clients: &Clients<Note>| {
                 let portal =
                     stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
-                let device = shared.device.client("nvme-tcp", "namespace 1");
-                let account = device.account();
-                let mut session = Session::of(portal, account.clone());
-                let connection = Connection { device, account, stream, slot, clients, shared: &shared };
-                let _ = connection.converse(&mut session);
-                connection.depart(&session);
+                let _ = within(stream, &|stream| {
+                    let device = shared.device.client("nvme-tcp", "namespace 1");
+                    let account = device.account();
+                    let mut session = Session::of(portal, account.clone());
+                    let connection = Connection { device, account, stream, slot, clients, shared: &shared };
+                    let result = connection.converse(&mut session);
+                    connection.depart(&session);
+                    result
+                });
             }
         };
         let listening = Listening::start(&Place::Tcp(address.0), manner, serve)?;

@@ -72,14 +72,15 @@ impl Collect {
         if emptied.is_empty() || Self::has_failed(flash) {
             return 0;
         }
-        emptied.len() as u32 * flash.geometry().pages_per_block
+        let normal = emptied.iter().filter(|&&block| !flash.blocks().is_of_cache(block));
+        normal.count() as u32 * flash.geometry().pages_per_block
     }
 }
 
 /// A victim among dedicated blocks of closed groups, for a plane whose normal blocks gain nothing while the
 /// host waits.
 fn dedicated_victim(flash: &Flash, plane: u32) -> Option<Block> {
-    if !flash.space().host_waits() {
+    if !flash.space().host_waits() || flash.space().has_cache() {
         return None;
     }
     flash.blocks().dedicated(plane).buckets().next().map(|(_, block)| block)

@@ -11,9 +11,9 @@ impl Collect {
     /// Orders the erase of dedicated blocks that hold nothing. Those that wait for a record of the log
     /// wait until it is written anyway, or the blocks are needed.
     pub(super) fn erase_emptied(&mut self, work: &mut Work<'_>) {
-        let Some(objects) = work.schemes.objects_ref() else { return };
+        let demand = work.schemes.objects_ref().map_or(0, |objects| objects.demand());
         let soft = work.flash.space().limits().soft;
-        let pressed = objects.demand() > 0
+        let pressed = demand > 0
             || work.flash.space().looks().iter().any(|&plane| work.flash.blocks().free(plane) < soft);
         if pressed && !work.flash.records().is_empty() {
             work.keeper.write_records(work.flash, work.schemes, None);
@@ -29,7 +29,8 @@ impl Collect {
             blocks.take_victim(block);
             let ordered = Self::erase(block, work);
             debug_assert!(ordered, "no record waits");
-            work.flash.stats_mut().victim_valid_dedicated[0] += 1;
+            let of_cache = work.flash.blocks().is_of_cache(block);
+            work.flash.stats_mut().victim_valid_dedicated[0] += u64::from(!of_cache);
             self.erasing += 1;
         }
     }

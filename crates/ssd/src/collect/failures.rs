@@ -39,7 +39,7 @@ impl Failures {
         let (from, op) = (done.ppn, done.op);
         let block = flash.geometry().block_of(from);
         let plane = flash.geometry().plane_of(block);
-        let full = flash.array().pages_programmed(block) == flash.geometry().pages_per_block;
+        let full = flash.array().is_full(block);
         if self.rescue.contains(&block) {
             self.rescue.retain(|&b| b != block);
             self.avoided.push(block);
@@ -106,8 +106,7 @@ impl Failures {
 
     /// A block in which a program failed is closed as soon as nothing in it is under way.
     pub fn close(&mut self, block: Block, flash: &mut Flash) {
-        let over = flash.array().pages_programmed(block) == flash.geometry().pages_per_block
-            || self.avoided.contains(&block);
+        let over = flash.array().is_full(block) || self.avoided.contains(&block);
         if over && !flash.media().programs_pending(block) && flash.blocks().state(block) == State::Open {
             self.avoided.retain(|&b| b != block);
             let now = flash.media().now();

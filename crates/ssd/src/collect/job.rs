@@ -17,6 +17,8 @@ pub(super) enum Purpose {
     KeepGroup(u16),
     /// Because its data is cold and other blocks are worn.
     Wear,
+    /// It is of the SLC cache, which folds it.
+    Fold,
 }
 
 impl Collect {
@@ -29,7 +31,7 @@ impl Collect {
     pub(super) fn collect_plane(&mut self, plane: u32, work: &mut Work<'_>) {
         let slot = plane as usize;
         if work.flash.gathers() {
-            self.erase_set_aside(plane, work);
+            self.erase_set_aside(plane, false, work);
         }
         if self.jobs[slot].victim.is_none() {
             if !self.jobs[slot].leaving.is_empty() {
@@ -37,7 +39,7 @@ impl Collect {
             }
             self.take_up(plane, work);
             if self.jobs[slot].victim.is_none() && !self.jobs[slot].emptied.is_empty() {
-                self.erase_set_aside(plane, work);
+                self.erase_set_aside(plane, true, work);
             }
         }
         let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
@@ -116,12 +118,13 @@ impl Collect {
     }
 
     /// Orders the erase of former victims whose copies are all on their way, and of the others if there is no
-    /// next victim while room is wanted.
-    fn erase_set_aside(&mut self, plane: u32, work: &mut Work<'_>) {
+    /// next victim while room is wanted; `last`: there is none, so that the SLC cache wants its own.
+    fn erase_set_aside(&mut self, plane: u32, last: bool, work: &mut Work<'_>) {
         let job = &self.jobs[plane as usize];
         let alone = job.victim.is_none() && job.leaving.is_empty() && work.flash.space().is_stuck(plane);
         let called = work.schemes.objects_ref().is_some_and(|objects| objects.demand() > 0);
-        let now = alone || called || job.emptied.len() > 1;
+        let cached = last && job.emptied.iter().any(|&block| work.flash.blocks().is_cached(block));
+        let now = alone || called || cached || job.emptied.len() > 1;
         let mut left: SmallVec<[Block; 2]> = SmallVec::new();
         for block in std::mem::take(&mut self.jobs[plane as usize].emptied) {
             if (now || !work.flash.is_held(block)) && Self::erase(block, work) {
@@ -149,6 +152,8 @@ impl Collect {
         let from = GroupId::from_number(flash.array().stream(ppn));
         flash.stats_mut().gc_moved_pages += 1;
         flash.stats_mut().wear_moved_pages += u64::from(wear);
+        let cached = flash.blocks().is_cached(block);
+        flash.stats_mut().slc.folded_pages += u64::from(cached);
         let copies = if flash.array().page_use(ppn).is_data() {
             schemes.relocate(flash, ppn, plane, group)
         } else {
@@ -185,6 +190,11 @@ impl Collect {
             space.note_progress();
         }
         space.set_stuck(plane, stuck);
+        if need.is_none()
+            && let Some(block) = work.flash.space().fold_victim(plane, work.flash.media())
+        {
+            return self.start(plane, block, Purpose::Fold, work.flash);
+        }
         let (Some(need), Some(block)) = (need, victim) else { return };
         let counts = &mut work.flash.stats_mut().collection;
         counts.emergency_gcs += u64::from(need == Need::PageType);
@@ -197,12 +207,15 @@ impl Collect {
         let valid = flash.blocks().valid(block);
         let bucket = (valid * 20 / flash.geometry().pages_per_block) as usize;
         let apart = flash.blocks().is_apart(block);
+        let cached = flash.blocks().is_cached(block);
         let stats = flash.stats_mut();
         stats.gc_invocations += 1;
         stats.victim_valid[bucket] += 1;
+        stats.slc.folds += u64::from(cached);
         if apart {
-            stats.victim_valid_dedicated[bucket] += 1;
-            stats.dedicated_demoted += u64::from(!matches!(purpose, Purpose::KeepGroup(_)));
+            let dedicated = u64::from(!cached);
+            stats.victim_valid_dedicated[bucket] += dedicated;
+            stats.dedicated_demoted += dedicated * u64::from(!matches!(purpose, Purpose::KeepGroup(_)));
         }
         let blocks = flash.space_mut().blocks_mut();
         if blocks.group(block).is_some() {
@@ -219,7 +232,7 @@ impl Collect {
         let group = match purpose {
             Purpose::Wear => GroupId::Cold,
             Purpose::KeepGroup(number) => GroupId::DedicatedSurvivors(number),
-            Purpose::Room => flash.space().survivors_of(from),
+            Purpose::Room | Purpose::Fold => flash.space().survivors_of(from),
         };
         let job = &mut self.jobs[plane as usize];
         (job.victim, job.cursor, job.erasing) = (Some(block), 0, false);
@@ -264,6 +277,8 @@ impl Collect {
         }
         flash.seal_holders(block);
         let background = !flash.space().is_urgent(plane);
+        let cached = flash.blocks().is_cached(block);
+        flash.stats_mut().slc.erases += u64::from(cached);
         flash.space_mut().blocks_mut().set_erasing(block);
         flash.media_mut().erase(block, background);
         true

@@ -135,6 +135,10 @@ impl Ssd {
     pub fn controller_busy_ns(&self) -> Option<([u64; crate::controller::PURPOSES], Vec<u64>)> {
         self.flash.media().controller().map(|controller| (controller.busy_ns(), controller.core_busy_ns()))
     }
+    /// Bytes that the SLC cache's own blocks and those now in SLC mode hold.
+    pub fn slc_cache_bytes(&self) -> u64 {
+        self.flash.space().cache_bytes(self.config.unit_bytes())
+    }
     /// Nanoseconds that data were on their way to the drive and to the host; none without a link.
     pub fn link_busy_ns(&self) -> Option<(u64, u64)> {
         self.link.as_ref().map(|link| link.busy_ns())

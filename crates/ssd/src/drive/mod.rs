@@ -13,6 +13,7 @@ mod check;
 mod demand;
 mod destage;
 mod explain;
+mod faults;
 mod front;
 mod inspect;
 mod operation;
@@ -120,6 +121,7 @@ impl Ssd {
             by_wear: config.wear.dynamic,
             types_ahead: config.gc.types_ahead,
             logical_pages: layout.logical_pages,
+            slc: (&config.slc, layout.slc_blocks),
         };
         let space = Space::new(&plan.space, settings, layout.limits(), &media, seed)?;
         let flash = Flash::new(media, map, space, plan.space.host_groups());
@@ -324,6 +326,7 @@ impl Ssd {
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {
         self.flash.media_mut().advance(at);
         self.idle_at = None;
+        self.flash.space_mut().set_idle(false);
         self.outstanding += 1;
         let status = self.refuse(command);
         let fua = command.fua && !self.ram_is_durable();

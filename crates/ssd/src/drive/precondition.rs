@@ -43,7 +43,7 @@ impl Ssd {
             self.flash.media_mut().array_mut().seal_open_page(block);
             let first = self.flash.geometry().ppn(block, 0);
             let (space, media) = self.flash.space_and_media();
-            if media.array().pages_programmed(block) == media.geometry().pages_per_block {
+            if media.array().is_full(block) {
                 space.avoid(block, media);
                 self.format_close(first);
             }
@@ -135,7 +135,7 @@ impl Ssd {
 
     fn format_close(&mut self, ppn: Ppn) {
         let block = self.flash.geometry().block_of(ppn);
-        if self.flash.array().pages_programmed(block) == self.flash.geometry().pages_per_block {
+        if self.flash.array().is_full(block) {
             self.flash.space_mut().blocks_mut().close(block, 0);
         }
     }

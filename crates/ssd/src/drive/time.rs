@@ -29,13 +29,19 @@ impl Ssd {
     /// Asked with every event: the answer is mostly no, and the rest lies out of the way.
     #[inline(never)]
     fn await_idleness(&mut self) {
-        self.idle_at = self.schemes.idle_after().map(|after| self.now() + after);
+        let fold = self.flash.space().could_fold().then_some(self.config.slc.idle_ns);
+        let after = [self.schemes.idle_after(), fold].into_iter().flatten().min();
+        self.idle_at = after.map(|after| self.now() + after);
     }
 
     fn use_idleness(&mut self, at: Time) {
         self.idle_at = None;
         self.flash.media_mut().advance(at);
-        if self.schemes.idle(&mut self.flash) {
+        let folds = self.flash.space().could_fold();
+        if folds {
+            self.flash.space_mut().set_idle(true);
+        }
+        if self.schemes.idle(&mut self.flash) | folds {
             self.run_collection();
             self.flash.media_mut().settle();
             if self.flash.media().in_flight() == 0 {

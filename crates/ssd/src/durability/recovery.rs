@@ -265,7 +265,6 @@ impl Recovery<'_> {
         let mut order = vec![];
         let blocks: Vec<Block> =
             (0..self.flash.geometry().planes()).flat_map(|p| self.flash.geometry().blocks_of(p)).collect();
-        let last = self.flash.geometry().pages_per_block - 1;
         for block in blocks {
             if self.flash.array().condition(block) == BlockCondition::Bad {
                 continue;
@@ -282,7 +281,10 @@ impl Recovery<'_> {
             if self.flash.array().pages_programmed(block) == 0 {
                 continue;
             }
-            let Some(ppn) = self.flash.array().nth_strict(block, last) else { continue };
+            let Some(ppn) = self.flash.array().nth_strict(block, self.flash.array().block_pages(block) - 1)
+            else {
+                continue;
+            };
             p.oob(self.flash, ppn);
             // Partially written: nothing is known of its newest page yet.
             let full = self.flash.array().page_use(ppn) != PageUse::Erased;
@@ -542,7 +544,6 @@ impl Recovery<'_> {
     }
 
     fn restore_blocks(&mut self, system: &[System]) {
-        let ppb = self.flash.geometry().pages_per_block;
         // Live bits are set while the blocks are still open, then full ones are closed.
         let mut used = vec![];
         for plane in 0..self.flash.geometry().planes() {
@@ -558,7 +559,7 @@ impl Recovery<'_> {
                     blocks.put_free(block, erases);
                 } else {
                     blocks.put_used(block, State::Open, 0);
-                    used.push((seq, plane, block, pages));
+                    used.push((seq, plane, block));
                 }
             }
         }
@@ -574,8 +575,8 @@ impl Recovery<'_> {
             self.flash.space_mut().blocks_mut().set_live(ppn);
         }
         used.sort_unstable();
-        for (_, plane, block, pages) in used {
-            self.restore_block(block, pages == ppb);
+        for (_, plane, block) in used {
+            self.restore_block(block, self.flash.array().is_full(block));
             self.flash.space_mut().look_at(plane);
         }
     }
@@ -586,6 +587,7 @@ impl Recovery<'_> {
         let group = GroupId::from_number(self.flash.array().stream(first));
         let doomed = self.flash.array().is_doomed(block);
         let (space, media) = self.flash.space_and_media();
+        let full = !space.found_cached(group, block) || full;
         let dedicated = match group {
             GroupId::Dedicated(number) if space.dedicated().is_some() => {
                 space.found_block(number, block);

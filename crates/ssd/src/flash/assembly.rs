@@ -135,7 +135,7 @@ impl Flash {
             self.copies[plane as usize] += 1;
             self.space.look_at(plane);
         }
-        if self.array().pages_programmed(block) == self.geometry().pages_per_block {
+        if self.array().is_full(block) {
             let (space, media) = self.space_and_media();
             space.avoid(block, media);
         }

@@ -158,7 +158,7 @@ impl Flash {
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         let plane = self.geometry().plane_of(block);
-        let full = self.array().pages_programmed(block) == self.geometry().pages_per_block;
+        let full = self.array().is_full(block);
         if !self.media.programs_pending(block) && self.space.may_close(block, full, &self.media) {
             // Several planes of a superblock may end their programs at once.
             if self.blocks().state(block) != State::Open {

@@ -19,7 +19,7 @@ mod write;
 
 pub use records::{Record, SchemeRecord, TrimRecord};
 pub use relocate::Moved;
-pub use stats::{CollectionStats, Stats, StreamCount};
+pub use stats::{CollectionStats, SlcStats, Stats, StreamCount};
 pub use ticket::Ticket;
 pub use write::{Part, Write};
 
@@ -436,6 +436,8 @@ impl Flash {
         if cause == Cause::Host {
             self.spend_page();
         }
+        let group =
+            if cause == Cause::Host { self.space.cache_before(plane, group, &self.media) } else { group };
         let place = match self.space.take(lpn, plane, group, class, &self.media) {
             Some(place) => place,
             None => self.take_anywhere(lpn, group, class),
@@ -495,12 +497,15 @@ impl Flash {
         }
         let slot = match group {
             GroupId::Host(stream) => usize::from(stream),
+            GroupId::Cache => 0,
             GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => last - 1,
             _ => last,
         };
         let count = &mut self.stats.streams[slot];
         count.media_sectors += u64::from(self.media.sectors_per_page());
         if host {
+            self.stats.slc.host_pages += u64::from(group == GroupId::Cache);
+            self.stats.slc.direct_pages += u64::from(group != GroupId::Cache && self.space.has_cache());
             self.counted = slot;
             self.space.count_host_page(group);
         }

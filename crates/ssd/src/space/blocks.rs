@@ -46,6 +46,8 @@ struct Info {
     /// That group is closed, and the block is collected like a normal one.
     mingles: bool,
     state: State,
+    /// It is in SLC mode, and holds what the host wrote.
+    cached: bool,
     /// It is not erased before the records that wait are on flash: what it held was trimmed, say.
     awaits_record: bool,
     /// Partially written, and in a bucket of `partial`.
@@ -68,6 +70,8 @@ struct Plane {
     oldest: u32,
     youngest: u32,
     good: u32,
+    /// Blocks in SLC mode.
+    cached: u32,
 }
 
 /// The state of all blocks.
@@ -75,7 +79,7 @@ struct Plane {
 pub struct Blocks {
     geometry: Shape,
     info: Vec<Info>,
-    /// Normal blocks of each plane, then the dedicated blocks of each plane.
+    /// Normal blocks of each plane, then the dedicated blocks of each plane, those of the SLC cache among them.
     planes: Vec<Plane>,
     /// Dedicated blocks that are closed and without live data, to be erased.
     emptied: Vec<Block>,
@@ -89,6 +93,8 @@ pub struct Blocks {
     freed: u64,
     /// Pages that collecting a block has to gain at least.
     least_gain: u32,
+    /// Blocks of a plane from this one on are the SLC cache's.
+    cache_from: u32,
 }
 
 impl Blocks {
@@ -105,6 +111,7 @@ impl Blocks {
             place: NONE,
             group: NONE,
             mingles: false,
+            cached: false,
             state: State::Bad,
             awaits_record: false,
             listed: false,
@@ -120,6 +127,7 @@ impl Blocks {
             oldest: NONE,
             youngest: NONE,
             good: 0,
+            cached: 0,
         };
         Self {
             info: vec![info; geometry.block_slots()],
@@ -131,6 +139,7 @@ impl Blocks {
             by_wear,
             freed: 0,
             least_gain: 1,
+            cache_from: NONE,
             geometry: Shape::new(geometry.clone()),
         }
     }
@@ -139,6 +148,79 @@ impl Blocks {
     pub(crate) fn set_least_gain(&mut self, pages: u32) {
         self.least_gain = pages;
     }
+    /// The last `blocks` blocks of each plane are the SLC cache's.
+    pub(crate) fn set_cache(&mut self, blocks: u32) {
+        self.cache_from = self.geometry.blocks_per_plane - blocks;
+    }
+    /// Blocks of each plane that are the SLC cache's.
+    pub(crate) fn own_of_cache(&self) -> u32 {
+        self.geometry.blocks_per_plane.saturating_sub(self.cache_from)
+    }
+    /// Whether `block` is never a normal one, but the SLC cache's.
+    #[inline]
+    pub fn is_of_cache(&self, block: Block) -> bool {
+        block.0 - self.geometry.block(self.geometry.plane_of(block), 0).0 >= self.cache_from
+    }
+    /// The books of a plane that `block` is in while it is free, or good.
+    #[inline]
+    fn pool(&self, block: Block) -> usize {
+        let plane = self.geometry.plane_of(block) as usize;
+        plane + usize::from(self.is_of_cache(block)) * self.geometry.planes() as usize
+    }
+    /// Free blocks of `plane` that are the SLC cache's.
+    #[inline]
+    pub fn free_of_cache(&self, plane: u32) -> u32 {
+        self.planes[(self.geometry.planes() + plane) as usize].free.len() as u32
+    }
+    /// Normal blocks of `plane` in SLC mode.
+    #[inline]
+    pub fn cached(&self, plane: u32) -> u32 {
+        self.planes[plane as usize].cached
+    }
+    /// Takes a free block of `plane` for the SLC cache: one of its own if there is one.
+    pub(crate) fn take_for_cache(&mut self, plane: u32) -> Option<Block> {
+        let own = &mut self.planes[(self.geometry.planes() + plane) as usize].free;
+        let block = match own.pop_first() {
+            Some((_, block)) => {
+                self.info[block.0 as usize].state = State::Open;
+                block
+            }
+            None => self.take_free(plane, false)?,
+        };
+        self.enter_cache(block);
+        Some(block)
+    }
+    /// An open block is written in SLC mode; one of the cache's own is kept apart from normal ones.
+    pub(crate) fn enter_cache(&mut self, block: Block) {
+        debug_assert_eq!(self.state(block), State::Open);
+        let pool = self.pool(block);
+        self.planes[pool].cached += 1;
+        self.info[block.0 as usize].cached = true;
+        if self.is_of_cache(block) {
+            self.dedicate(block, 0);
+        }
+    }
+    #[inline]
+    fn leave_cache(&mut self, block: Block, pool: usize) {
+        if std::mem::take(&mut self.info[block.0 as usize].cached) {
+            self.planes[pool].cached -= 1;
+        }
+    }
+    /// The block of `plane` in SLC mode that was closed first: of the cache's own, if there are any.
+    pub(crate) fn oldest_cached(&self, plane: u32) -> Option<Block> {
+        let own = self.dedicated(plane).by_age().find(|&block| self.info[block.0 as usize].cached);
+        own.or_else(|| {
+            let any = self.cached(plane) > 0;
+            let mut normal = self.candidates(plane).by_age().take_while(|_| any);
+            normal.find(|&block| self.info[block.0 as usize].cached)
+        })
+    }
+    /// Whether `block` is in SLC mode.
+    #[inline]
+    pub fn is_cached(&self, block: Block) -> bool {
+        self.info[block.0 as usize].cached
+    }
+
     /// Where `block` is in its life.
     pub fn state(&self, block: Block) -> State {
         self.info[block.0 as usize].state
@@ -163,7 +245,8 @@ impl Blocks {
 
     /// A block joins the device (at power-on) or returns after an erase.
     pub(crate) fn put_free(&mut self, block: Block, erases: u32) {
-        let plane = self.geometry.plane_of(block) as usize;
+        let plane = self.pool(block);
+        self.leave_cache(block, plane);
         let info = &mut self.info[block.0 as usize];
         debug_assert!(matches!(info.state, State::Bad | State::Erasing), "freed twice");
         debug_assert_eq!(info.valid, 0);
@@ -181,7 +264,8 @@ impl Blocks {
     /// A block with programmed pages joins the device at power-on, as the one it was.
     pub(crate) fn put_used(&mut self, block: Block, state: State, now: u64) {
         debug_assert_eq!(self.info[block.0 as usize].state, State::Bad);
-        self.planes[self.geometry.plane_of(block) as usize].good += 1;
+        let pool = self.pool(block);
+        self.planes[pool].good += 1;
         self.info[block.0 as usize].state = State::Open;
         if state == State::Closed {
             self.close(block, now);
@@ -298,9 +382,11 @@ impl Blocks {
 
     /// An erase failed: the block leaves the device.
     pub(crate) fn retire(&mut self, block: Block) {
+        let pool = self.pool(block);
+        self.leave_cache(block, pool);
         let info = &mut self.info[block.0 as usize];
         (info.state, info.group) = (State::Bad, NONE);
-        self.planes[self.geometry.plane_of(block) as usize].good -= 1;
+        self.planes[pool].good -= 1;
     }
 
     /// Puts `block` behind the others of its bucket.
@@ -559,9 +645,15 @@ impl Blocks {
                 counts[self.state(block) as usize] += 1;
             }
             assert!(!self.tracks_surplus() || live == self.live(number as u32), "live pages of a plane");
-            assert_eq!(counts[State::Free as usize], plane.free.len() as u32);
+            assert_eq!(counts[State::Free as usize], (plane.free.len() + apart.free.len()) as u32);
             assert_eq!(counts[State::Closed as usize], (plane.closed.len() + apart.closed.len()) as u32);
-            assert_eq!(counts[State::Bad as usize], self.geometry.blocks_per_plane - plane.good);
+            assert_eq!(counts[State::Bad as usize], self.geometry.blocks_per_plane - plane.good - apart.good);
+            let cached = |of_cache| {
+                let blocks = self.geometry.blocks_of(number as u32);
+                let cached = blocks.filter(|&b| self.is_cached(b) && self.is_of_cache(b) == of_cache);
+                cached.count() as u32
+            };
+            assert_eq!((cached(false), cached(true)), (plane.cached, apart.cached), "blocks in SLC mode");
             self.check_book(&self.candidates(number as u32), false);
             self.check_book(&self.dedicated(number as u32), true);
         }

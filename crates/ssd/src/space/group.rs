@@ -11,6 +11,8 @@ pub enum GroupId {
     System,
     /// Host data of one stream.
     Host(u16),
+    /// Host data in blocks in SLC mode.
+    Cache,
     /// Host data in blocks that are dedicated to this group: there is no choice of plane or page type.
     Dedicated(u16),
     /// What collection keeps of a dedicated group, in blocks of the same group.
@@ -21,6 +23,9 @@ pub enum GroupId {
 const DEDICATED: u16 = 0x1000;
 /// Most dedicated groups at a time: what an out-of-band number can tell apart.
 pub(super) const MOST_DEDICATED: usize = 0x7000;
+
+/// The number of the SLC cache.
+const CACHE: u16 = DEDICATED - 1;
 
 /// Bit of the out-of-band label: the write covered only part of its page.
 const PARTIAL: u16 = 1 << 15;
@@ -33,6 +38,7 @@ impl GroupId {
             Self::Cold => 1,
             Self::System => 2,
             Self::Host(stream) => 3 + stream,
+            Self::Cache => CACHE,
             Self::Dedicated(group) | Self::DedicatedSurvivors(group) => DEDICATED + group,
         }
     }
@@ -42,14 +48,22 @@ impl GroupId {
             0 => Self::Survivors,
             1 => Self::Cold,
             2 => Self::System,
+            CACHE => Self::Cache,
             n if n < DEDICATED => Self::Host(n - 3),
             n => Self::Dedicated(n - DEDICATED),
         }
     }
     /// Groups with open blocks of their own on a device with `streams` host streams.
     pub(super) fn count(streams: u32) -> u32 {
-        3 + streams
+        3 + streams + 1
     }
+    /// Its place among these.
+    #[inline]
+    pub(super) fn place(self, streams: u32) -> usize {
+        if self == Self::Cache { 3 + streams as usize } else { usize::from(self.number()) }
+    }
+    /// What the out-of-band area says of pages of the SLC cache.
+    pub(crate) const CACHE_LABELS: [u16; 2] = [CACHE, CACHE | PARTIAL];
     /// Whether collection fills it, so that it may take the blocks that host writes leave.
     pub fn is_collected_into(self) -> bool {
         matches!(self, Self::Survivors | Self::Cold | Self::DedicatedSurvivors(_))

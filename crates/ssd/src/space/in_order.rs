@@ -11,18 +11,18 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct InOrder {
     open: Vec<u32>,
-    groups: u32,
+    streams: u32,
 }
 
 impl InOrder {
     pub fn new(planes: u32, host_streams: u32) -> Self {
-        let groups = GroupId::count(host_streams);
-        Self { open: vec![NONE; (planes * groups) as usize], groups }
+        let slots = planes * GroupId::count(host_streams);
+        Self { open: vec![NONE; slots as usize], streams: host_streams }
     }
 
     #[inline]
     fn slot(&self, plane: u32, group: GroupId) -> usize {
-        (plane * self.groups + u32::from(group.number())) as usize
+        (plane * GroupId::count(self.streams)) as usize + group.place(self.streams)
     }
 
     #[inline(always)]
@@ -30,11 +30,14 @@ impl InOrder {
         let slot = self.slot(plane, group);
         let open = &mut self.open[slot];
         if *open == NONE {
-            *open = blocks.take_free(plane, group == GroupId::Cold)?.0;
+            *open = match group {
+                GroupId::Cache => blocks.take_for_cache(plane)?.0,
+                _ => blocks.take_free(plane, group == GroupId::Cold)?.0,
+            };
         }
         let block = Block(*open);
         let programmed = array.pages_programmed(block);
-        if programmed + 1 == array.geometry().pages_per_block {
+        if programmed + 1 == array.block_pages(block) {
             *open = NONE;
         }
         array.nth_strict(block, programmed)
@@ -51,7 +54,7 @@ impl InOrder {
     pub fn left(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
         match self.open[self.slot(plane, group)] {
             NONE => 0,
-            block => array.geometry().pages_per_block - array.pages_programmed(Block(block)),
+            block => array.block_pages(Block(block)) - array.pages_programmed(Block(block)),
         }
     }
 

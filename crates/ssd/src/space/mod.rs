@@ -15,6 +15,7 @@ mod in_order;
 mod pacing;
 mod page_types;
 mod partial_blocks;
+mod slc;
 mod striping;
 mod surplus;
 
@@ -24,11 +25,13 @@ pub use dedicated::{Dedicated, DedicatedPlan, Group, NewGroup};
 pub use group::{GroupId, PageClass};
 pub use pacing::{Need, PacingKind};
 pub use page_types::{Note, PageTypes, Step, Steps};
+pub use slc::{Fold, SlcConfig};
 pub use striping::Striping;
 
 use crate::error::ConfigError;
 use crate::media::Media;
 use frontiers::Frontiers;
+use slc::Cache;
 use striping::Dynamic;
 
 /// Shares of each plane's blocks.
@@ -90,6 +93,8 @@ pub struct SpaceSettings<'a> {
     pub types_ahead: bool,
     /// Logical pages.
     pub logical_pages: u32,
+    /// `[slc]`, and the blocks of each plane that are the cache's own.
+    pub slc: (&'a SlcConfig, u32),
 }
 
 /// Where a page goes.
@@ -110,6 +115,7 @@ pub struct Space {
     frontiers: Frontiers,
     striping: Striping,
     dedicated: Option<Box<Dedicated>>,
+    cache: Option<Box<Cache>>,
     streams: u16,
     survivors_apart: bool,
     limits: Limits,
@@ -157,20 +163,16 @@ impl Space {
             blocks.track_surplus();
         }
         blocks.set_least_gain(array.slots());
+        let (slc, of_cache) = settings.slc;
+        blocks.set_cache(of_cache);
         let rules = plan.page_types.as_ref();
         Ok(Self {
             blocks,
             frontiers: Frontiers::new(rules, array, plan.host_groups(), limits.hard, seed),
             striping: Striping::new(settings.striping, g)?.by_pages(gathers),
-            gathering: vec![
-                0;
-                if gathers {
-                    usize::from(GroupId::Host(plan.host_groups() as u16).number())
-                } else {
-                    0
-                }
-            ],
+            gathering: vec![0; if gathers { GroupId::count(plan.host_groups()) as usize } else { 0 }],
             dedicated: plan.dedicated.map(|plan| Box::new(Dedicated::new(g, settings.logical_pages, plan))),
+            cache: (!slc.is_off()).then(|| Box::new(Cache::new(slc, array.slc_pages()))),
             streams: plan.streams,
             survivors_apart: plan.survivors_apart,
             limits,
@@ -416,7 +418,7 @@ impl Space {
     pub fn has_pages(&self, plane: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
         let dedicated = matches!(group, GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_));
         !dedicated && self.frontiers.left(plane, group, media.array()) >= pages
-            || self.room(plane, group, class, media) >= pages
+            || self.host_room(plane, group, class, media) >= pages
     }
 
     /// Pages of `class` that `group` can write in `plane` now.
@@ -458,7 +460,7 @@ impl Space {
     }
 
     fn some_plane_has(&self, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
-        (0..self.planes).any(|plane| self.room(plane, group, class, media) >= pages)
+        (0..self.planes).any(|plane| self.host_room(plane, group, class, media) >= pages)
     }
 
     /// Whether writes of `plane` go elsewhere when it has no room: only where dedicated groups brought
@@ -522,7 +524,7 @@ impl Space {
                 .filter(|&p| self.room(p, group, class, media) > 0);
         }
         let mut striping = std::mem::replace(&mut self.striping, Striping::idle());
-        let has_room = |plane| self.room(plane, group, class, media) > 0;
+        let has_room = |plane| self.host_room(plane, group, class, media) > 0;
         let live = |plane| u64::from(self.blocks.live(plane));
         let plane = match &mut striping {
             // Of planes with as much to do the one with the least data: else some would have less to spare.
@@ -543,8 +545,12 @@ impl Space {
             Striping::Static(_) => None,
         };
         self.striping = striping;
-        if let (Some(plane), Some(last)) = (plane, self.gathering.get_mut(usize::from(group.number()))) {
-            *last = plane;
+        if let (Some(plane), false) = (plane, self.gathering.is_empty()) {
+            let streams = self.host_groups();
+            self.gathering[group.place(streams)] = plane;
+            if group == GroupId::Host(0) {
+                self.gathering[GroupId::Cache.place(streams)] = plane;
+            }
         }
         plane
     }
@@ -552,9 +558,28 @@ impl Space {
     /// The plane in which `group` has a page that is not full yet, where units share pages.
     #[inline]
     fn gathers_in(&self, group: GroupId, media: &Media) -> Option<u32> {
-        let &plane = self.gathering.get(usize::from(group.number()))?;
-        let next = self.frontiers.peek(plane, group, media.array())?;
-        (media.array().first_slot(next) != next).then_some(plane)
+        if self.gathering.is_empty() {
+            return None;
+        }
+        let in_part = |group: GroupId| {
+            let plane = self.gathering[group.place(self.host_groups())];
+            self.is_filling(plane, group, media).then_some(plane)
+        };
+        let cache = (self.cache.is_some() && group == GroupId::Host(0)).then(|| in_part(GroupId::Cache));
+        cache.flatten().or_else(|| in_part(group))
+    }
+
+    /// Host groups with open blocks of their own.
+    #[inline]
+    pub(crate) fn host_groups(&self) -> u32 {
+        u32::from(self.streams) * if self.survivors_apart { 2 } else { 1 }
+    }
+
+    /// Whether the next page of `group` in `plane` is programmed with others that are there already.
+    #[inline]
+    fn is_filling(&self, plane: u32, group: GroupId, media: &Media) -> bool {
+        let next = self.frontiers.peek(plane, group, media.array());
+        next.is_some_and(|next| media.array().first_slot(next) != next)
     }
 
     /// The page that the next write of `group` in `plane` gets, if an open block says so.

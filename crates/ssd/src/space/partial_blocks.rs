@@ -67,7 +67,7 @@ fn queues_of(group: GroupId) -> u32 {
         GroupId::Survivors | GroupId::System | GroupId::Host(0) => 0,
         GroupId::Cold => 1,
         GroupId::Host(stream) => 1 + u32::from(stream),
-        GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => {
+        GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) | GroupId::Cache => {
             unreachable!("a dedicated group has blocks of its own")
         }
     }

@@ -108,7 +108,8 @@ fn also_with_a_failing_flash() {
 fn a_served_flush_is_answered_when_the_disk_has_it() {
     let drive = drive(&["buffer.bytes=1048576"]);
     let disk = Disk::default();
-    let opened = create(Box::new(disk.clone()), Path::new("disk"), &drive, HOST, None).expect("a new image");
+    let opened = create(Box::new(disk.clone()), Path::new("disk"), &drive, HOST, Unfinished::default())
+        .expect("a new image");
     let options = Options { timing: Timing::Off, ..Options::default() };
     let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
     let running = std::thread::spawn(move || driver.run());
@@ -150,8 +151,8 @@ fn a_write_that_the_disk_refuses_is_an_error_and_the_end() {
         let drive = drive(&["buffer.bytes=0"]);
         let disk = Disk::default();
         let how = How::default();
-        let opened =
-            create(Box::new(disk.clone()), Path::new("disk"), &drive, how, None).expect("a new image");
+        let opened = create(Box::new(disk.clone()), Path::new("disk"), &drive, how, Unfinished::default())
+            .expect("a new image");
         let options = Options { timing: Timing::Off, ..Options::default() };
         let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
         let running = std::thread::spawn(move || driver.run());

@@ -10,7 +10,7 @@ use nandle_ssd::{Command, Op, Ssd, Status};
 
 use super::disk::Disk;
 use crate::Error;
-use crate::image::{self, How, Image, Opened, read_header};
+use crate::image::{self, How, Image, Opened, Unfinished, read_header};
 
 const SECTOR: usize = 4096;
 
@@ -79,8 +79,13 @@ impl World {
     pub fn create(&mut self) -> (Ssd, Image) {
         let mut ssd = Ssd::new(&self.drive.config, SECTOR, 1).expect("a drive");
         ssd.keep_changes();
-        let opened =
-            image::create(Box::new(self.disk.clone()), Path::new("disk"), &self.drive, self.how, None);
+        let opened = image::create(
+            Box::new(self.disk.clone()),
+            Path::new("disk"),
+            &self.drive,
+            self.how,
+            Unfinished::default(),
+        );
         let image =
             opened.expect("a new image").image.filled(&self.drive, 1, ssd.flash().array()).expect("written");
         (ssd, image)

@@ -5,6 +5,8 @@
 //! time gets three in the proportion of PAPA's (500 : 2000 : 5500 us) with the same mean, and likewise
 //! for reads. A preset without a write buffer gets one of 4 MiB. The baseline is `lru+page`.
 
+mod units;
+
 use super::simulate::{Measured, simulate};
 use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use crate::Error;
@@ -12,7 +14,15 @@ use crate::config::Drive;
 use crate::workload::Asked;
 
 /// Names of the claims: `everything` is at least as good as each paper's own scheme.
-pub const CLAIMS: &[&str] = &["ablation-waflash", "ablation-papa", "ablation-across", "ablation-flashalloc"];
+/// Then what we expected of mapping units.
+pub const CLAIMS: &[&str] = &[
+    "ablation-waflash",
+    "ablation-papa",
+    "ablation-across",
+    "ablation-flashalloc",
+    units::CLAIMS[0],
+    units::CLAIMS[1],
+];
 
 /// The papers' schemes, in the order of [`SUBJECTS`].
 const PARTS: [&str; 4] = ["waflash", "papa", "across", "flashalloc"];
@@ -252,5 +262,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     report.notes.push(
         "All drives are TLC with page types and a write buffer; see docs/reproduction/ablation.md.".into(),
     );
-    ended
+    ended?;
+    if bench.wants(&units::CLAIMS) {
+        units::reproduce(bench, report)?;
+    }
+    Ok(())
 }

@@ -1,0 +1,87 @@
+//! Blocks in SLC mode: one bit in each cell, so only the first page of each word line is programmed, and faster.
+//!
+//! The label that the first page of a block is programmed with decides, so that flash itself says afterwards how a
+//! block was written.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Array, Block, Nand, PageType, Ppn};
+
+/// Which blocks are written in SLC mode, and how long that takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlcMode {
+    /// A block whose first page is programmed with one of these as its stream is in SLC mode.
+    pub labels: [u16; 2],
+    /// Array program time; none = that of an LSB page.
+    pub program_ns: Option<u64>,
+    /// Array read time; none = that of an LSB page.
+    pub read_ns: Option<u64>,
+}
+
+impl Array {
+    /// Whether `block` is written in SLC mode. An erased block is in none.
+    #[inline]
+    pub fn is_slc(&self, block: Block) -> bool {
+        self.blocks[self.at(block)].slc
+    }
+
+    /// Pages that can be programmed in `block`: in SLC mode one for each word line.
+    #[inline]
+    pub fn block_pages(&self, block: Block) -> u32 {
+        if self.is_slc(block) { self.slc_pages() } else { self.geometry.pages_per_block }
+    }
+
+    /// Pages of a block in SLC mode.
+    pub fn slc_pages(&self) -> u32 {
+        u32::from(self.cell.pages_of_type()[0]) << self.slot_bits
+    }
+
+    /// Whether no page of `block` is left to program.
+    #[inline]
+    pub fn is_full(&self, block: Block) -> bool {
+        self.pages_programmed(block) == self.block_pages(block)
+    }
+
+    /// The first page of a block's life says how it is written.
+    #[inline(always)]
+    pub(crate) fn note_mode(&mut self, at: usize, stream: u16) {
+        if let Some(labels) = self.slc_labels
+            && self.blocks[at].programmed == 0
+        {
+            self.blocks[at].slc = labels.contains(&stream);
+        }
+    }
+
+    /// A block without pages is about to be laid down whose pages were programmed with `stream`.
+    pub fn restore_mode(&mut self, block: Block, stream: u16) {
+        let at = self.at(block);
+        self.note_mode(at, stream);
+    }
+
+    /// Whether `page` of a block (of those that are programmed one by one) may follow what [`Array::programmed`] says.
+    pub fn may_follow(&self, ppn: Ppn) -> bool {
+        let block = self.geometry.block_of(ppn);
+        let page = self.geometry.page_of(ppn) >> self.slot_bits;
+        self.cell.allows(self.is_slc(block), &self.programmed(block), page)
+    }
+}
+
+impl Nand {
+    /// How long the array takes to program `ppn`, a page of type `kind`.
+    #[inline(always)]
+    pub(crate) fn program_ns(&self, ppn: Ppn, kind: PageType) -> u64 {
+        self.in_slc_mode(ppn).and_then(|slc| slc.program_ns).unwrap_or_else(|| self.timing.program(kind))
+    }
+
+    /// ... and to read it.
+    #[inline(always)]
+    pub(crate) fn read_ns(&self, ppn: Ppn, kind: PageType) -> u64 {
+        self.in_slc_mode(ppn).and_then(|slc| slc.read_ns).unwrap_or_else(|| self.timing.read(kind))
+    }
+
+    #[inline(always)]
+    fn in_slc_mode(&self, ppn: Ppn) -> Option<&SlcMode> {
+        let slc = self.slc.as_ref()?;
+        self.array.is_slc(self.geometry().block_of(ppn)).then_some(slc)
+    }
+}
