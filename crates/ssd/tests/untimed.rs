@@ -110,10 +110,9 @@ fn write_amplification_is_that_of_the_timed_drive() {
             hot_and_cold,
         ),
         (
-            "across, compaction",
+            "across, buffer",
             with(|c| {
                 c.scheme.mapping = "across".into();
-                c.scheme.compaction = true;
                 c.buffer.bytes = 1 << 20;
                 c.op_ratio = 0.4;
             }),
