@@ -358,6 +358,8 @@ MUTANTS = {
         ("a virtual machine that leaves leaves a thread", "let _ = self.over.1.notify();", "", HOSTILE + " a_client_that"),
         ("what somebody wants to see of the drive is looked up in one go", "while !over && now - began < SLICE {",
          "while !over {", HOSTILE + " questions"),
+        ("a request counts for as much as it names", "io.bytes.clamp(LEAST, MOST),", "io.bytes.max(LEAST),",
+         "-p nandle-serve --lib inbox::"),
         ("a client may borrow all that there is", "let may = turn && before + bytes <= self.free;",
          "let may = turn && bytes <= self.free;", "-p nandle-serve --lib budget::"),
         ("a handshake of single bytes goes on", "let handshake = Some(Instant::now() + handshake);",
