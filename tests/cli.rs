@@ -481,6 +481,46 @@ fn the_power_goes_and_comes_back() {
 }
 
 #[test]
+fn a_run_without_clocks_counts_the_same_and_shows_no_times() {
+    let dir = temp();
+    let sized = ["--device", "gc20@1/4", "--workload", "gc20"];
+    let timed = run_json(&sized, dir.path());
+    let untimed = run_json(&[&sized[..], &["--untimed"]].concat(), dir.path());
+    let ratio = number(&untimed, "waf") / number(&timed, "waf");
+    assert!((ratio - 1.0).abs() < 0.005, "{ratio}");
+    assert_eq!((at(&timed, "untimed"), at(&untimed, "untimed")), (&Value::Bool(false), &Value::Bool(true)));
+    assert_eq!(at(&untimed, "host.write.requests"), at(&timed, "host.write.requests"));
+    for key in ["simulated_ns", "host.write.iops", "host.write.lat_ns.mean", "host.write.lat_ns.max"] {
+        assert!(number(&timed, key) > 0.0 && number(&untimed, key) == 0.0, "{key}");
+    }
+    let notes = at(&untimed, "notes").to_string();
+    assert!(notes.contains("untimed: every operation ends as soon as it may begin"), "{notes}");
+
+    let some = ["--untimed", "--requests", "3000"];
+    let shown = good(&[&["run"], &some[..]].concat(), dir.path());
+    assert!(shown.contains("no time simulated"), "{shown}");
+    let compared =
+        good(&[&["compare", "--schemes", "page,waflash", "--json", "-"], &some[..]].concat(), dir.path());
+    let compared: Value = serde_json::from_str(&compared).expect("JSON");
+    assert!(
+        compared[1]["summary"]["notes"].to_string().contains("WAFLASH merges in idle time"),
+        "{compared}"
+    );
+    assert_eq!(compared[1]["ratios"]["host.write.lat_ns.mean"], Value::Null);
+    let grid = "workloads = [\"random-write\"]\nrequests = 3000\nuntimed = true\n";
+    std::fs::write(dir.path().join("g.toml"), grid).expect("room");
+    good(&["sweep", "g.toml"], dir.path());
+    let runs = std::fs::read_dir(dir.path().join("g.runs")).expect("runs");
+    let summaries =
+        runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("summary.json")).ok());
+    assert_eq!(summaries.filter(|s| s.contains("\"untimed\": true")).count(), 1);
+    // Verified, through power cuts.
+    run_json(&["--untimed", "--verify", "--requests", "3000", "--power-cut-at", "random:3"], dir.path());
+    let said = refused(&["run", "--untimed", "--explain", "3"], dir.path());
+    assert!(said.contains("expected them without --untimed"), "{said}");
+}
+
+#[test]
 fn requests_are_explained_operation_by_operation() {
     let dir = tempfile::tempdir().expect("a folder");
     let arguments =

@@ -125,6 +125,7 @@ prop_compose! {
             0..3_u32, prop::sample::select(vec![0.0, 0.4, 1.0]),
             prop::sample::select(vec![Fold::Idle, Fold::Pressure, Fold::Both]), 0..50_000_u64,
         )),
+        untimed in prop::bool::weighted(0.2),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
@@ -170,6 +171,7 @@ prop_compose! {
         c.timing.multi_plane = multi_plane;
         c.timing.copyback = copyback;
         c.timing.dram_ns = dram;
+        c.timing.untimed = untimed;
         if dynamic {
             c.scheme.striping = "dynamic".into();
         }

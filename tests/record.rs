@@ -163,3 +163,67 @@ fn bad_input_is_one_sentence() {
         assert!(text.contains(part), "{args:?}: {text}");
     }
 }
+
+#[test]
+fn a_fraction_of_a_drive_is_simulated_until_it_is_steady() {
+    // One file, written from its beginning to its end again and again: as above, whatever the fraction.
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = "dd if=/dev/zero of=$NANDLE_DIR/a bs=1M count=24 conv=fsync 2>/dev/null";
+    let recorded = nandle(&["record", "-o", "t.parquet", "--", run], dir.path());
+    assert!(recorded.status.success(), "{}", said(&recorded));
+    let cost = ["cost", "t.parquet", "--share", "0.2"];
+    let args = [&cost[..], &["--device", "demo@1/2", "--until", "steady", "--json", "-"]].concat();
+    let output = nandle(&args, dir.path());
+    assert!(output.status.success(), "{}", said(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let share = number(&answer["simulated_bytes"]) / number(&answer["device_bytes"]);
+    assert!((share - 0.5).abs() < 0.02, "{share}");
+    assert!((0.99..1.6).contains(&number(&answer["cost"]["waf"])), "{answer:#}");
+    assert_eq!(answer["cost"]["steady"], true);
+    // It may be steady at the earliest when three windows of half a drive write are alike.
+    assert!(number(&answer["cost"]["drive_writes"]) >= 1.5);
+    for (args, part) in [
+        (&["--device", "demo@1/999"][..], "too few blocks"),
+        (&["--until", "steady", "--band", "7"], "--band 7"),
+    ] {
+        let output = nandle(&[&cost[..], args].concat(), dir.path());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+}
+
+#[test]
+fn without_doublewrite_half_as_much_is_written() {
+    // MariaDB's manual: with the doublewrite buffer pages are written twice. Recordings of a few minutes, by night.
+    let there = |path: &str| Path::new(path).exists();
+    if std::env::var_os("NANDLE_NIGHTLY").is_none() || !there("/usr/sbin/mariadbd") || !there("/dev/fuse") {
+        eprintln!("SKIPPED: needs NANDLE_NIGHTLY, mariadbd and /dev/fuse");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/crash/mariadb.py").display().to_string();
+    std::fs::create_dir(dir.path().join("made")).expect("made");
+    let make = format!("NANDLE_DIR=made python3 {script} make");
+    let made = std::process::Command::new("sh").args(["-c", &make]).current_dir(dir.path()).status();
+    assert!(made.expect("the shell starts").success());
+    for (trace, option) in [("off.parquet", ""), ("on.parquet", "--doublewrite")] {
+        let run = format!("python3 {script} run {option}");
+        let output =
+            nandle(&["record", "--watch", "fuse", "-o", trace, "--dir", "made", "--", &run], dir.path());
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let args = ["cost", "off.parquet", "on.parquet", "--set", "mapping.unit_bytes=16384", "--json", "-"];
+    let output = nandle(&args, dir.path());
+    let answers: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let of = |n: usize| {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let logical = number(&answers[n]["logical_bytes"]);
+        (logical, logical * number(&answers[n]["cost"]["flash_bytes_per_logical_byte"]))
+    };
+    let (off, on) = (of(0), of(1));
+    for (what, ratio) in [("written", on.0 / off.0), ("of flash", on.1 / off.1)] {
+        assert!((1.5..3.0).contains(&ratio), "{what}: {ratio:.2} times as much");
+    }
+}

@@ -8,12 +8,13 @@ use nandle_lab::Error;
 use nandle_lab::address::Fit;
 use nandle_lab::config::{Drive, Wanted, whole};
 use nandle_lab::logs::Page;
-use nandle_lab::measure::{AT_MOST, UNTIL_BAND, Until};
 use nandle_lab::replay::PowerCuts;
 use nandle_lab::sweep::Shard;
 use nandle_lab::units::{parse_bytes, parse_count};
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
+
+use super::settling::Settling;
 
 /// What happens to writes inside an SSD: a simulator of drives, their firmware and their flash.
 ///
@@ -39,6 +40,8 @@ pub enum Command {
     Report(Report),
     /// Serve the device to real programs, in real time: NBD, NVMe/TCP, a FUSE file.
     Serve(Box<Serve>),
+    /// Have a served drive fail, slow down or be copied while it works (`nandle serve --ctl`).
+    Ctl(super::ctl::Ctl),
     /// Tell a drive that ranges of blocks belong to one object (FlashAlloc), over NVMe/TCP.
     #[command(name = "flashalloc")]
     FlashAlloc(FlashAlloc),
@@ -207,6 +210,9 @@ pub struct Serve {
     /// (loopback if no host is given, port 8420 if no port is; repeatable).
     #[arg(long, value_name = "ADDR")]
     pub http: Vec<nandle_serve::http::Address>,
+    /// Hear `nandle ctl` at this socket: faults, and images of the drive at any moment.
+    #[arg(long, value_name = "SOCKET")]
+    pub ctl: Option<PathBuf>,
     /// Have the same requests drive other schemes in simulation, side by side, separated by commas.
     #[arg(long, value_name = "S1,S2,...")]
     pub shadow: Option<String>,
@@ -423,38 +429,18 @@ pub struct Issue {
     /// Log every request to io.parquet in the run directory.
     #[arg(long)]
     pub io_log: bool,
+    /// Without clocks: mapping, collection, wear and every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     #[command(flatten)]
     pub reading: Reading,
 }
 
-/// When the measured part is over.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Goal {
-    /// When write amplification and mean latency hold.
-    Steady,
-}
-
-/// How long the measured part goes on.
-#[derive(Debug, Group)]
-pub struct Settling {
-    /// Go on with the workload, or repeat the trace, until write amplification and mean latency hold.
-    #[arg(long, value_enum, value_name = "WHEN")]
-    pub until: Option<Goal>,
-    /// Most that they may spread over the last three windows, as a share of their mean.
-    #[arg(long, value_name = "SHARE", default_value_t = UNTIL_BAND, requires = "until")]
-    pub band: f64,
-    /// Give up after so many writes of the range that the workload writes.
-    #[arg(long, value_name = "DRIVE WRITES", default_value_t = AT_MOST, requires = "until")]
-    pub at_most: f64,
-}
-
-impl Settling {
-    pub fn until(&self) -> Option<Until> {
-        self.until.map(|Goal::Steady| Until { band: self.band, at_most: self.at_most })
-    }
-}
-
 impl Issue {
+    /// The device with or without clocks.
+    pub fn clocked(&self, drive: Drive) -> Drive {
+        if self.untimed { drive.untimed() } else { drive }
+    }
     /// What is asked of a device that serves `workload`.
     pub fn asked(&self, workload: &str) -> Asked {
         Asked {
@@ -541,6 +527,9 @@ pub struct Sweep {
     pub jobs: usize,
     #[command(flatten)]
     pub settling: Settling,
+    /// Without clocks: every counter as ever, but no latencies; several times faster.
+    #[arg(long)]
+    pub untimed: bool,
     /// Only this part of the grid, such as 1/4 for the first of four machines.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,

@@ -77,7 +77,7 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
             ));
         }
         for &scheme in schemes {
-            let drive = args.device.load_as(Some(scheme))?;
+            let drive = args.issue.clocked(args.device.load_as(Some(scheme))?);
             let asked = args.issue.asked(workload);
             // What cannot be had is said before anything runs.
             asked.open(&drive)?;

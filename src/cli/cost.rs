@@ -26,6 +26,7 @@ pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
             sets: args.sets.clone(),
             share: args.share,
             drive_writes: args.drive_writes,
+            until: args.settling.until(),
             whole: args.whole,
             helps: !several,
             jobs,

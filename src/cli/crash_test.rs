@@ -117,6 +117,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
             Lie::Tear => model::Lie::Tear,
             Lie::ReorderAcrossFlush => model::Lie::ReorderAcrossFlush,
         }),
+        atomic: args.atomic.unwrap_or(0),
         seed: args.seed,
         jobs,
     })
@@ -126,7 +127,8 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
 fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed, save: &Path) -> Result<Told, Failure> {
     let observation = &outcome.observation;
     let output = output_of(&observation.events);
-    let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie);
+    let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie)
+        .atomic(campaign.atomic);
     let mut bench = Bench::new(&campaign.check)?;
     let smallest = smallest(first, &sweep, &mut bench, &output)?;
     let names = Names::new(&observation.before, &observation.events);

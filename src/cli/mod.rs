@@ -6,6 +6,7 @@ mod compare;
 mod cost;
 #[cfg(target_os = "linux")]
 mod crash_test;
+mod ctl;
 mod doctor;
 mod fsck;
 mod lists;
@@ -15,6 +16,7 @@ mod report;
 mod reproduce;
 mod run;
 mod serve;
+mod settling;
 mod stat;
 mod sweep;
 mod terminal;
@@ -36,6 +38,7 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
+        args::Command::Ctl(args) => ctl::ctl(&args),
         args::Command::FlashAlloc(args) => serve::flashalloc(&args),
         args::Command::Fsck(args) => fsck::fsck(&args),
         args::Command::Stat(args) => stat::stat(&args),

@@ -12,7 +12,7 @@ use crate::table;
 
 /// `nandle run`
 pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
-    let drive = args.device.load()?;
+    let drive = args.issue.clocked(args.device.load()?);
     let job = Run {
         drive,
         asked: args.issue.asked(&args.workload),

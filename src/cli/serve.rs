@@ -12,7 +12,7 @@ use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
 use nandle_serve::listen::Place;
 use nandle_serve::live::{self, Monitor};
-use nandle_serve::{Device, Driver, Ended, Options, Timing, http, image, nbd, nvme_tcp};
+use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::args;
@@ -145,6 +145,14 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
             text += "       (they begin as new drives, without what is in the image)\n";
         }
     }
+    let control = args
+        .ctl
+        .as_deref()
+        .map(|path| ctl::Server::start(path, args.socket_mode, &device, &drive, args.seed))
+        .transpose()?;
+    if let Some(path) = control.as_ref().and_then(ctl::Server::path) {
+        text += &format!("ctl    {}\n", path.display());
+    }
     let monitor = if args.http.is_empty() {
         None
     } else {
@@ -183,6 +191,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
             remark(&format!("nandle: {} is in use: it goes when it is unmounted and closed", path.display()));
         }
     }
+    drop(control);
     drop(pages);
     drop(monitor);
     drop(servers);
@@ -466,7 +475,7 @@ fn listen_for_signals(device: Device, disk: Option<ublk::Handle>) -> Result<(), 
 
 fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Failure> {
     if let End::PowerCut { lost } = ended.end {
-        let after = args.power_cut_after.unwrap_or(0);
+        let after = args.power_cut_after.unwrap_or_else(|| ended.report.commands.iter().sum());
         return say(&format!(
             "power cut after {after} commands, {lost} of them under way\n{}\n",
             ended.report

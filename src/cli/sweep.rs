@@ -22,6 +22,7 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         grid.until = Some(sweep::Goal::Steady);
         (grid.band, grid.at_most) = (Some(until.band), Some(until.at_most));
     }
+    grid.untimed |= args.untimed;
     let all = grid.jobs()?;
     let total = all.len();
     let order: Vec<_> = all.iter().filter_map(|job| job.run.output.clone()).collect();

@@ -6,6 +6,7 @@ use clap::{Args as Group, ValueEnum};
 use nandle_observe::Means;
 use nandle_observe::tree::Tree;
 
+use super::settling::Settling;
 use super::terminal::Failure;
 
 /// How the drive lies.
@@ -76,6 +77,10 @@ pub struct CrashTest {
     /// What the file system promises.
     #[arg(long, value_enum, value_name = "NAME", default_value = "posix")]
     pub fs: FileSystem,
+    /// The drive keeps a write whole that crosses no multiple of so many bytes of its file (a power of two from 4Ki to
+    /// 1Mi); without this it keeps sectors.
+    #[arg(long, value_name = "BYTES", value_parser = atomic)]
+    pub atomic: Option<u64>,
     /// Have the drive lie: a check that passes then may be one that cannot fail.
     #[arg(long, value_enum, value_name = "HOW")]
     pub lie: Option<Lie>,
@@ -103,6 +108,13 @@ pub struct CrashTest {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// Bytes of an atomic write, as `--atomic` takes them.
+fn atomic(text: &str) -> Result<u64, String> {
+    let bytes = nandle_lab::units::parse_bytes(text).ok();
+    let bytes = bytes.filter(|bytes| bytes.is_power_of_two() && (4096..=1 << 20).contains(bytes));
+    bytes.ok_or_else(|| format!("{text:?}: expected a power of two from 4Ki to 1Mi"))
 }
 
 /// A number of states, as `--states` takes it: 2000, 50k.
@@ -139,7 +151,7 @@ pub struct Cost {
     /// Traces that `nandle record` wrote, or others. Of one is said what would help; several are set side by side.
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Preset name (see `nandle presets`) or TOML file.
+    /// Preset name (see `nandle presets`) or TOML file; with @1/16 behind it a sixteenth of its blocks is simulated.
     #[arg(short, long, value_name = "NAME|FILE", default_value = "demo")]
     pub device: String,
     /// Override a field of the device, such as gc.soft=0.05 (repeatable).
@@ -151,6 +163,8 @@ pub struct Cost {
     /// Logical capacities that are written at first; twice that, and again, until the drive is steady.
     #[arg(long, value_name = "N", default_value = "2", value_parser = writes)]
     pub drive_writes: f64,
+    #[command(flatten)]
+    pub settling: Settling,
     /// Simulate the whole drive, not one with as few blocks as will do.
     #[arg(long)]
     pub whole: bool,

@@ -14,7 +14,7 @@ use nandle_ssd::schemes::mrsm::MrsmConfig;
 use nandle_ssd::schemes::pc_lru::Insert;
 use nandle_ssd::schemes::waflash::PointerKind;
 use nandle_ssd::schemes::{Isolation, SchemeConfig, Seam};
-use nandle_ssd::space::{Fold, WearConfig};
+use nandle_ssd::space::{Fold, PacingKind, WearConfig};
 
 /// The policies that answer a question, the baseline's first.
 #[allow(dead_code)]
@@ -87,11 +87,13 @@ pub fn base() -> DeviceConfig {
             multi_plane_same_offset: true,
             ecc_ns: 0,
             read_retry: None,
+            untimed: false,
         },
         link: LinkConfig::default(),
         controller: ControllerConfig::default(),
         buffer: BufferConfig::default(),
         mapping: Default::default(),
+        atomic: Default::default(),
         superblock: Default::default(),
         slc: Default::default(),
         map_cache: MapCacheConfig::default(),
@@ -245,7 +247,57 @@ pub fn small_devices() -> Vec<(&'static str, DeviceConfig)> {
     .chain(machine_devices())
     .chain(superblock_devices())
     .chain(slc_devices())
+    .chain(untimed_devices())
     .collect()
+}
+
+/// Devices without clocks.
+pub fn untimed_devices() -> Vec<(&'static str, DeviceConfig)> {
+    let with = |f: &dyn Fn(&mut DeviceConfig)| {
+        let mut c = base();
+        c.timing.untimed = true;
+        c.op_ratio = 1.2;
+        f(&mut c);
+        c
+    };
+    vec![
+        ("untimed", with(&|_| ())),
+        (
+            "untimed, everything, hand-over, link, two cores, tiny mapping cache",
+            with(&|c| {
+                everything(c);
+                c.link = LinkConfig { mb_s: 500.0, command_ns: 700 };
+                c.controller = ControllerConfig { cores: 2, ..ControllerConfig::default() };
+                c.geometry.blocks_per_plane = 28;
+                c.cell.kind = CellKind::Tlc;
+                c.cell.program_order = ProgramOrder::Relaxed;
+                c.buffer.release = Release::Handover;
+                c.buffer.clean_ahead = true;
+                c.map_cache.bytes = 16384;
+            }),
+        ),
+        (
+            "untimed, dynamic, quarter units, wear levelling",
+            with(&|c| {
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.mapping.unit_bytes = 4096;
+                c.buffer.bytes = 256 << 10;
+                c.scheme.striping = "dynamic".into();
+                c.wear.static_gap = 4;
+            }),
+        ),
+        (
+            "untimed, superblocks, parity, paced",
+            with(&|c| {
+                c.scheme.striping = "superblock".into();
+                c.superblock.parity = 4;
+                c.geometry.blocks_per_plane = 24;
+                c.scheme.pacing = PacingKind::Rate;
+                c.gc.soft = 0.2;
+            }),
+        ),
+    ]
 }
 
 /// Devices whose controller, host link, decoder and buffer take their time.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use nandle_io::Op;
 use nandle_lab::batch::{Event, How, Job, Labels, State, id_of, work};
-use nandle_lab::config::{Drive, Wanted};
-use nandle_lab::measure::Summary;
+use nandle_lab::config::{self, Drive, Wanted};
+use nandle_lab::measure::{Summary, Until};
 use nandle_lab::run::Run;
 use nandle_lab::workload::{Asked, Mode, Traces};
 use serde::Serialize;
@@ -40,6 +40,8 @@ pub struct Question {
     pub share: f64,
     /// Logical capacities written at first; twice that until the drive is steady.
     pub drive_writes: f64,
+    /// Instead of that: the recording is repeated until the drive is as steady as this asks for.
+    pub until: Option<Until>,
     /// Simulate the whole drive and not one with fewer blocks.
     pub whole: bool,
     /// Ask what would help, too.
@@ -157,22 +159,35 @@ impl Question {
         progress: &(dyn Fn(&[Job], Event<'_>) + Sync),
     ) -> Result<Answer, Error> {
         let recording = Recording::read(trace)?;
-        let whole = self.load(None, &[])?;
+        let whole = self.load_as(config::whole(&self.device), None, &[])?;
         let packed = Packed::new(&recording, PLAIN);
-        let small = self.smaller(&whole, &recording, packed.size * crate::ext4::BLOCK)?;
+        let small = match self.fraction() {
+            true => self.load(None, &[])?,
+            false => self.smaller(&whole, &recording, packed.size * crate::ext4::BLOCK)?,
+        };
         let room = small.layout.logical_bytes;
         let copies = packed.copies((room as f64 * self.share) as u64);
         let ways = self.ways(&small, &recording);
         let work_dir =
             tempfile::tempdir().map_err(|e| Error::Input(format!("{e}; expected a TMPDIR with room")))?;
+        // Of a fraction the blocks are given.
         let blocks = format!("geometry.blocks_per_plane={}", small.config.geometry.blocks_per_plane);
-        let mut writes = self.drive_writes;
+        let blocks = Some(blocks).filter(|_| !self.fraction());
+        // What is repeated is measured in whole repetitions.
+        let mut writes = if self.until.is_some() { self.drive_writes.min(1.0) } else { self.drive_writes };
         let (jobs, states, refused) = loop {
             let mut jobs: Vec<Job> = Vec::new();
             let mut refused: BTreeMap<usize, String> = BTreeMap::new();
             let mut files: Vec<(Layout, PathBuf)> = Vec::new();
             for (number, way) in ways.iter().enumerate() {
-                match self.job(way, &blocks, &recording, (copies, writes), work_dir.path(), &mut files) {
+                match self.job(
+                    way,
+                    blocks.as_deref(),
+                    &recording,
+                    (copies, writes),
+                    work_dir.path(),
+                    &mut files,
+                ) {
                     Ok(job) => jobs.push(job),
                     Err(e) if number > 0 => {
                         refused.insert(number, e.to_string());
@@ -184,7 +199,8 @@ impl Question {
             let states = work(&jobs, how, stop, &|event| progress(&jobs, event))?;
             let is_steady =
                 states.first().and_then(State::summary).is_some_and(|summary| summary.steady_state);
-            if is_steady || writes * 2.0 > MOST_WRITES || stop.load(std::sync::atomic::Ordering::Relaxed) {
+            let is_last = self.until.is_some() || writes * 2.0 > MOST_WRITES;
+            if is_steady || is_last || stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break (jobs, states, refused);
             }
             writes *= 2.0;
@@ -245,9 +261,31 @@ impl Question {
         })
     }
 
+    /// Whether the device is named as a fraction of one.
+    fn fraction(&self) -> bool {
+        config::whole(&self.device) != self.device
+    }
+
     fn load(&self, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
+        self.load_as(&self.device, scheme, sets)
+    }
+
+    fn load_as(&self, device: &str, scheme: Option<&str>, sets: &[String]) -> Result<Drive, Error> {
         let sets: Vec<String> = self.sets.iter().chain(sets).cloned().collect();
-        Ok(Wanted { device: &self.device, scheme, sets: &sets }.load()?)
+        Ok(Wanted { device, scheme, sets: &sets }.load()?)
+    }
+
+    /// The drive of a way, aged: so much of its flash holds live data.
+    fn aged(&self, way: &Way, sets: &mut Vec<String>, plain: Drive, used: f64) -> Result<Drive, Error> {
+        sets.push(format!("precondition.used={used:.6}"));
+        sets.push(format!("precondition.valid={used:.6}"));
+        if !self.fraction() {
+            return self.load(way.scheme, sets);
+        }
+        // What is asked of a fraction is meant of the whole; this is of what is simulated.
+        let mut device = plain.config;
+        (device.precondition.used, device.precondition.valid) = (used, used);
+        Ok(config::check(device)?)
     }
 
     /// The same drive with as few blocks as will do for this footprint, and for all ways if that takes no more
@@ -343,13 +381,13 @@ impl Question {
     fn job(
         &self,
         way: &Way,
-        blocks: &str,
+        blocks: Option<&str>,
         recording: &Recording,
         (copies, writes): (u64, f64),
         dir: &Path,
         files: &mut Vec<(Layout, PathBuf)>,
     ) -> Result<Job, Error> {
-        let mut sets = vec![blocks.to_owned()];
+        let mut sets: Vec<String> = blocks.into_iter().map(str::to_owned).collect();
         sets.extend(way.sets.iter().cloned());
         let plain = self.load(way.scheme, &sets)?;
         let (g, layout) = (&plain.config.geometry, &plain.layout);
@@ -358,9 +396,7 @@ impl Question {
         let kept = f64::from(layout.soft_blocks + layout.open_blocks + 1) / f64::from(g.blocks_per_plane);
         let bad = plain.config.wear.factory_bad + 1.0 / f64::from(g.blocks_per_plane);
         let used = live.min(1.0 - kept - bad).max(0.0) * 0.999;
-        sets.push(format!("precondition.used={used:.6}"));
-        sets.push(format!("precondition.valid={used:.6}"));
-        let drive = self.load(way.scheme, &sets)?;
+        let drive = self.aged(way, &mut sets, plain, used)?;
         let packed = Packed::new(recording, way.layout);
         let room = drive.layout.logical_bytes;
         if packed.size * crate::ext4::BLOCK > room / 2 {
@@ -385,6 +421,7 @@ impl Question {
             seed: self.seed,
             mode: Some(Mode::Closed),
             iodepth: Some(1),
+            until: self.until,
             ..Asked::default()
         };
         let output = self.output.as_ref().map(|dir| dir.join(way.name.replace(' ', "-")));

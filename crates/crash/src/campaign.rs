@@ -32,6 +32,8 @@ pub struct Campaign {
     pub fs: FileSystem,
     /// How the drive lies.
     pub lie: Option<Lie>,
+    /// Bytes of a file that the drive writes as one, if a write crosses no multiple of them; 0 for a sector.
+    pub atomic: u64,
     /// Seed of every random choice.
     pub seed: u64,
     /// Checks at a time.
@@ -253,7 +255,7 @@ impl Campaign {
         let all = moments(events);
         let chosen = some_of(&all, usize::try_from(self.states).unwrap_or(usize::MAX), &mut stream);
         // With few states, all of them.
-        let mut sweep = Sweep::new(before, events, self.fs, self.lie);
+        let mut sweep = Sweep::new(before, events, self.fs, self.lie).atomic(self.atomic);
         let mut total = 0u64;
         for &event in &chosen {
             total = total.saturating_add(sweep.moment(event).choices());
@@ -262,7 +264,7 @@ impl Campaign {
             }
         }
         let few = total <= self.states && chosen.len() == all.len();
-        let mut sweep = Sweep::new(before, events, self.fs, self.lie);
+        let mut sweep = Sweep::new(before, events, self.fs, self.lie).atomic(self.atomic);
         let mut left = self.states;
         for (index, &event) in chosen.iter().enumerate() {
             let moment = Arc::new(sweep.moment(event));

@@ -120,6 +120,19 @@ pub struct Moment {
     pub fs: FileSystem,
     /// Renames that replaced a file: the event, and the file that has the name since.
     pub replacing: Vec<(usize, FileId)>,
+    /// Writes that the drive keeps whole.
+    pub whole: Vec<Whole>,
+}
+
+/// A write that reaches flash whole or not at all.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// The event.
+    pub event: usize,
+    /// The pages that it wrote, of those that are pending.
+    pub items: Vec<usize>,
+    /// Some of its pages are durable already, so it is there.
+    pub is_there: bool,
 }
 
 impl Moment {
@@ -161,6 +174,7 @@ impl Moment {
     /// Makes a choice one that a file system allows: what a truncation cut off is gone if and only if the
     /// size is, and a rename between two folders is there in both or in none.
     pub fn allow(&self, choice: &mut Choice) {
+        self.keep_whole(choice);
         let cuts: BTreeMap<FileId, (usize, &Item)> = (self.items.iter().enumerate())
             .filter_map(|(index, item)| match item.key {
                 Key::Size(file) if item.steps.iter().any(is_cut) => Some((file, (index, item))),
@@ -208,7 +222,36 @@ impl Moment {
         if self.fs == FileSystem::Ext4 {
             self.allow_ext4(choice);
         }
-        choice.tears.retain(|tear| choice.levels[tear.item] > 0);
+        choice.tears.retain(|tear| {
+            let last = (choice.levels[tear.item] as usize).checked_sub(1);
+            let last = last.map(|at| self.items[tear.item].steps[at].event);
+            let is_whole = |event| self.whole.iter().any(|whole| whole.event == event);
+            last.is_some_and(|event| tear.byte.is_some() || !is_whole(event))
+        });
+    }
+
+    /// Of an atomic write all pages reached flash, or none did.
+    fn keep_whole(&self, choice: &mut Choice) {
+        let below =
+            |item: usize, event: usize| self.items[item].steps.partition_point(|s| s.event < event) as u32;
+        for Whole { event, items, .. } in self.whole.iter().filter(|whole| whole.is_there) {
+            for &item in items {
+                choice.levels[item] = choice.levels[item].max(below(item, event + 1));
+            }
+        }
+        loop {
+            let before = choice.levels.clone();
+            for Whole { event, items, .. } in self.whole.iter().filter(|whole| !whole.is_there) {
+                if items.iter().any(|&item| choice.levels[item] <= below(item, *event)) {
+                    for &item in items {
+                        choice.levels[item] = choice.levels[item].min(below(item, *event));
+                    }
+                }
+            }
+            if choice.levels == before {
+                break;
+            }
+        }
     }
 
     fn allow_ext4(&self, choice: &mut Choice) {
@@ -363,6 +406,8 @@ pub struct Sweep<'a> {
     /// Flushes whose effect comes with the next one.
     late: Vec<(Scope, usize)>,
     said: usize,
+    /// Bytes that the drive writes as one; 0 for a sector.
+    atomic: u64,
 }
 
 impl<'a> Sweep<'a> {
@@ -380,7 +425,34 @@ impl<'a> Sweep<'a> {
             pending: BTreeMap::new(),
             late: Vec::new(),
             said: 0,
+            atomic: 0,
         }
+    }
+
+    /// The same on a drive that keeps a write whole that crosses no multiple of so many bytes of its file.
+    #[must_use]
+    pub fn atomic(self, bytes: u64) -> Self {
+        Self { atomic: bytes, ..self }
+    }
+
+    /// The atomic writes of which pages are pending.
+    fn whole(&self, items: &[Item]) -> Vec<Whole> {
+        let mut pending: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, item) in items.iter().enumerate().filter(|(_, item)| matches!(item.key, Key::Page(..))) {
+            for step in &item.steps {
+                pending.entry(step.event).or_default().push(index);
+            }
+        }
+        let whole = |(event, items): (usize, Vec<usize>)| match &self.events[event].what {
+            What::Write { offset, data, .. } if !data.is_empty() => {
+                let end = offset + data.len() as u64;
+                let pages = end.div_ceil(PAGE) - offset / PAGE;
+                let is_one = offset / self.atomic == (end - 1) / self.atomic;
+                is_one.then_some(Whole { event, is_there: (items.len() as u64) < pages, items })
+            }
+            _ => None,
+        };
+        pending.into_iter().filter_map(whole).collect()
     }
 
     /// What may be on flash if the power goes before this event, which must not be before the last one asked for.
@@ -392,7 +464,9 @@ impl<'a> Sweep<'a> {
         let mut items: Vec<Item> = items.map(|(&key, steps)| Item { key, steps: steps.clone() }).collect();
         items.sort_by_key(|item| (item.steps[0].event, item.key));
         let replacing = self.replacing.clone();
-        Moment { event: self.next, floor: self.floor.clone(), items, said: self.said, fs: self.fs, replacing }
+        let whole = if self.atomic > 0 { self.whole(&items) } else { Vec::new() };
+        let (event, floor) = (self.next, self.floor.clone());
+        Moment { event, floor, items, said: self.said, fs: self.fs, replacing, whole }
     }
 
     fn step(&mut self) {

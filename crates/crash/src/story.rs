@@ -29,6 +29,8 @@ pub enum Fate {
     Torn,
     /// The file's size is as after it; its data is not there, and reads as zeros.
     Size,
+    /// Its data is there, and lies behind the end of the file.
+    Data,
 }
 
 /// Something that was done and not flushed when the power went.
@@ -156,7 +158,8 @@ fn join(paths: &HashMap<FileId, String>, place: &Place) -> String {
 /// What became of each event that was pending.
 fn fates(events: &[Event], moment: &Moment, smallest: &Smallest) -> HashMap<usize, Fate> {
     let is_write = |event: usize| matches!(events[event].what, What::Write { .. });
-    let mut fates: HashMap<usize, Fate> = HashMap::new();
+    // Of each event: its data, or whatever it changed, and the size of the file that it writes.
+    let mut fates: HashMap<usize, (Option<Fate>, Option<Fate>)> = HashMap::new();
     for (index, item) in moment.items.iter().enumerate() {
         let level = smallest.choice.levels[index] as usize;
         let is_torn = smallest.choice.tears.iter().any(|tear| tear.item == index);
@@ -166,21 +169,26 @@ fn fates(events: &[Event], moment: &Moment, smallest: &Smallest) -> HashMap<usiz
                 n if n <= level => Fate::Reached,
                 _ => Fate::Lost,
             };
-            // A write is its data; a size alone is told where the data is lost.
             let is_size = matches!(step.change, Change::Size(..));
-            let both = match fates.get(&step.event).copied() {
-                None if is_size && fate == Fate::Reached && is_write(step.event) => Fate::Size,
-                None => fate,
-                Some(Fate::Size) if fate == Fate::Lost => Fate::Size,
-                Some(Fate::Size) => fate,
-                Some(Fate::Lost) if is_size && fate == Fate::Reached => Fate::Size,
-                Some(known) if is_size || known == fate => known,
-                Some(_) => Fate::Torn,
-            };
-            fates.insert(step.event, both);
+            let (data, size) = fates.entry(step.event).or_default();
+            match *data {
+                _ if is_size && is_write(step.event) => *size = Some(fate),
+                None => *data = Some(fate),
+                Some(known) if is_size || known == fate => {}
+                Some(_) => *data = Some(Fate::Torn),
+            }
         }
     }
-    fates
+    let both = |(event, fates)| {
+        let fate = match fates {
+            (None | Some(Fate::Lost), Some(Fate::Reached)) => Fate::Size,
+            (Some(Fate::Reached), Some(Fate::Lost)) => Fate::Data,
+            (Some(data), _) => data,
+            (None, size) => size.unwrap_or(Fate::Lost),
+        };
+        (event, fate)
+    };
+    fates.into_iter().map(both).collect()
 }
 
 /// Tells it.
@@ -330,6 +338,7 @@ fn line(written: &Written) -> String {
         Fate::Lost => "did not reach flash",
         Fate::Torn => "reached flash in part",
         Fate::Size => "the file's size reached flash, the data did not",
+        Fate::Data => "the data reached flash, the file's size did not",
     };
     let range = match (written.event, written.offset, written.bytes) {
         ("resize", _, Some(size)) => format!(" to {size} bytes"),

@@ -1,10 +1,12 @@
 //! Goal: what is known to lose data is found, and what is known not to passes.
-//! Method: SQLite, LMDB and a small log-structured store as they are, in both file systems and watched both
-//! ways. What must come out was written by others: SQLite's manual on `synchronous`, LMDB's on `MDB_NOSYNC`.
+//! Method: SQLite, LMDB, bbolt, RocksDB, PostgreSQL, MariaDB and a small log-structured store as they are, in both file systems
+//! and watched both ways. What must come out was written by others: SQLite's manual on `synchronous`, LMDB's on
+//! `MDB_NOSYNC`, bbolt's issue 567, PostgreSQL's manual on `full_page_writes`, MariaDB's on `innodb_doublewrite`. Programs
+//! that are not installed are said to be missing; MariaDB's thousands of states are for NANDLE_NIGHTLY=1.
 
 mod common;
 
-use common::{LMDB, LOG_STORE, SQLITE, Test, has_fuse, python};
+use common::{LMDB, LOG_STORE, MARIADB, POSTGRES, ROCKSDB, SQLITE, Test, bbolt, has, has_fuse, python};
 use nandle_crash::model::{FileSystem, Lie};
 use nandle_observe::Means;
 use nandle_observe::event::What;
@@ -96,6 +98,85 @@ fn lmdb_without_syncs_is_found() {
     let outcome = test("run", "check --acknowledged").made_by("make").go().expect("as above");
     assert_eq!(outcome.failed, 0);
     assert!(outcome.flushes() > 50);
+}
+
+#[test]
+fn bbolt_whose_first_pages_are_torn_is_found() {
+    // https://github.com/etcd-io/bbolt/issues/567: the first four pages are one write, and a part of it may be there.
+    let Some(program) = bbolt() else { return };
+    for fs in [FileSystem::Posix, FileSystem::Ext4] {
+        let test = || Test::of(&program, "run", "check").fs(fs).states(400);
+        let Some(outcome) = test().go() else { return };
+        assert!(outcome.failed > 0, "{fs:?}");
+        let story = test().explain(&outcome).story;
+        // In part, or only as the size of the file.
+        assert!(
+            story.contains("write  keys.db 16384 bytes at 0: ") && story.contains("invalid database"),
+            "{story}"
+        );
+        // Behind that moment it keeps what it acknowledged.
+        let Some(outcome) = test().made_by("make").go() else { return };
+        assert_eq!((outcome.failed, outcome.flushes() > 50), (0, true), "{fs:?}");
+    }
+}
+
+#[test]
+fn rocksdb_that_syncs_passes() {
+    let Some(python) = python("rocksdict") else { return };
+    for fs in [FileSystem::Posix, FileSystem::Ext4] {
+        let test = |run: &str, check: &str| Test::with(&python, ROCKSDB, run, check).fs(fs).states(300);
+        let Some(outcome) = test("run", "check --acknowledged").go() else { return };
+        assert_eq!((outcome.failed, outcome.flushes() > 100), (0, true), "{fs:?}");
+        // Without sync, a beginning of what was done; but not all of it.
+        let Some(outcome) = test("run --no-sync", "check --acknowledged").go() else { return };
+        assert!(outcome.failed > 0, "{fs:?}");
+    }
+}
+
+#[test]
+fn postgres_that_writes_full_pages_passes() {
+    if !has("/usr/lib/postgresql/*/bin/postgres") {
+        return;
+    }
+    let states = if is_nightly() { 1000 } else { 40 };
+    let test = |run: &str| Test::new(POSTGRES, run, "check").states(states).made_by("make");
+    let Some(outcome) = test("run").go() else { return };
+    assert_eq!((outcome.failed, outcome.flushes() > 60), (0, true), "{:?}", outcome.first.map(|f| f.verdict));
+    if !is_nightly() {
+        eprintln!("skipped: torn pages of PostgreSQL, NANDLE_NIGHTLY is not set");
+        return;
+    }
+    // Pages of 8 KiB that nobody can repair are torn between their halves, unless the drive keeps them whole.
+    let torn = || test("run --no-full-page-writes");
+    let Some(outcome) = torn().go() else { return };
+    assert!(outcome.failed > 0);
+    let Some(outcome) = torn().atomic(8192).go() else { return };
+    assert_eq!(outcome.failed, 0, "{:?}", outcome.first.map(|f| f.verdict));
+}
+
+#[test]
+fn mariadb_without_doublewrite_needs_a_drive_that_keeps_its_pages() {
+    if !is_nightly() {
+        eprintln!("skipped: NANDLE_NIGHTLY is not set");
+        return;
+    }
+    if !has("/usr/sbin/mariadbd") || !has_fuse() {
+        return;
+    }
+    let test = |run: &str| Test::new(MARIADB, run, "check").means(Means::Fuse).states(1000).made_by("make");
+    // An ordinary drive tears them.
+    let Some(outcome) = test("run").go() else { return };
+    assert!(outcome.failed > 0);
+    for test in [test("run").atomic(16384), test("run --doublewrite")] {
+        let Some(outcome) = test.go() else { return };
+        assert_eq!(outcome.failed, 0, "{:?}", outcome.first.map(|f| f.verdict));
+        assert!(outcome.states > 900);
+    }
+}
+
+/// Whether the long sizes are asked for.
+fn is_nightly() -> bool {
+    std::env::var_os("NANDLE_NIGHTLY").is_some_and(|value| value == "1")
 }
 
 #[test]

@@ -166,3 +166,48 @@ fn lies() {
     assert_eq!(states(&twice, FileSystem::Posix, reordered), set(&["a=a"]));
     assert_eq!(states(&twice, FileSystem::Posix, Some(Lie::IgnoreFua)), set(&["a=a"]));
 }
+
+#[test]
+fn an_atomic_write_is_there_whole_or_not_at_all() {
+    let page = PAGE as usize;
+    let history = |offset: u64| {
+        let old = write(2, 0, &[b'a'; 8 * 4096]);
+        let events = [
+            create("f", 2),
+            old,
+            flush(2),
+            FOLDER,
+            write(2, offset, &[b'b'; 4 * 4096]),
+            write(2, 4096, &[b'c'; 512]),
+        ];
+        events.map(|what| Event { what, at_ns: 0, process: 0 })
+    };
+    // A letter for each page, in all states; torn pages among them.
+    let seen = |offset: u64, atomic: u64| -> BTreeSet<String> {
+        let events = history(offset);
+        let moment = Sweep::new(&Tree::default(), &events, FileSystem::Posix, None)
+            .atomic(atomic)
+            .moment(events.len());
+        let torn = nandle_crash::sample::of_each_kind(&moment, None).into_iter().map(|(_, choice)| choice);
+        let build = |mut choice| {
+            moment.allow(&mut choice);
+            let tree = moment.build(&choice);
+            let bytes = tree.contents(2).expect("the file").read(0, 8 * PAGE);
+            let letter = |page: &[u8]| match page.chunk_by(|a, b| a == b).count() {
+                1 => char::from(page[0]),
+                2 => char::from(page[0]).to_ascii_uppercase(),
+                _ => '?',
+            };
+            bytes.chunks(page).map(letter).collect()
+        };
+        exhaustive(&moment).chain(torn).map(build).collect()
+    };
+    // Nothing, the first write, both: the second is of 512 bytes in a page (c, then b).
+    let whole: BTreeSet<String> = ["aaaaaaaa", "bbbbaaaa", "bCbbaaaa"].map(String::from).into();
+    assert_eq!(seen(0, 16384), whole);
+    // As small writes, each page for itself, and torn within.
+    assert!(seen(0, 4096).is_superset(&whole) && seen(0, 4096).len() > 16);
+    assert!(seen(0, 0).iter().any(|state| state.contains('B')));
+    // Across a multiple of the size nothing is promised.
+    assert!(seen(8192, 16384).contains("aabaaaaa"), "{:?}", seen(8192, 16384));
+}

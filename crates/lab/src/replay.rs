@@ -134,6 +134,8 @@ pub struct Replayer<'a> {
     done: Vec<Completion>,
     turns: Turns,
     sector_bytes: u64,
+    /// The drive has no clocks: nothing takes time.
+    untimed: bool,
     /// The drive knows FlashAlloc, and the user calls it.
     objects: bool,
     /// Further ranges of the FlashAlloc request that was taken last.
@@ -153,6 +155,7 @@ impl<'a> Replayer<'a> {
     pub fn new(ssd: Ssd, watch: Watch<'a>) -> Self {
         Self {
             sector_bytes: u64::from(ssd.config().geometry.sector_bytes),
+            untimed: ssd.config().timing.untimed,
             objects: false,
             ranges: Vec::new(),
             classes: FxHashMap::default(),
@@ -704,16 +707,16 @@ impl<'a> Replayer<'a> {
         for completion in &done {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
             let slot = &self.slots[number as usize];
+            let latency = if self.untimed { 0 } else { completion.at - slot.arrival };
             self.free.push(number);
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
             self.turns.completed(slot.user, slot.op, completion.at);
             if slot.op.concerns_objects() {
                 let honoured = completion.status == Status::Ok;
-                self.meter.called(slot.op, honoured, completion.at - slot.arrival, completion.at, &self.ssd);
+                self.meter.called(slot.op, honoured, latency, completion.at, &self.ssd);
             } else if completion.status == Status::Ok {
                 let bytes = slot.sectors * self.sector_bytes;
-                let latency = completion.at - slot.arrival;
                 self.meter.completed(slot.op, bytes, latency, completion.at, &self.ssd);
                 if slot.op == Op::Write {
                     self.meter.wrote(slot.stream, bytes, latency);

@@ -109,12 +109,18 @@ impl Run {
                 )));
             }
         }
+        if drive.config.timing.untimed && (io_log || explain > 0) {
+            return Err(Error::input(
+                "--io-log and --explain say when what was done: expected them without --untimed",
+            ));
+        }
         let unit = if verify { UNIT } else { 0 };
         memory::check("the device", memory::tables(&drive, unit))?;
         let directory = output.as_deref().map(directory::Directory::create).transpose()?;
         let mut ssd = Ssd::new(&drive.config, unit, seed).map_err(|e| Error::input(e.to_string()))?;
         let scheme = drive.scheme();
         drive.complete(&mut ssd);
+        notes.extend(ssd.without_time().into_iter().map(|assumed| format!("untimed: {assumed}")));
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         if verify {
             replayer.verify();

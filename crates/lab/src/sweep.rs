@@ -50,6 +50,8 @@ pub struct Grid {
     pub verify: bool,
     /// Log every request.
     pub io_log: bool,
+    /// Without clocks.
+    pub untimed: bool,
     /// `steady`: go on until write amplification and mean latency hold.
     pub until: Option<Goal>,
     /// Most that they may spread (0.02).
@@ -245,6 +247,7 @@ impl Grid {
                     for &seed in &self.seeds {
                         for &scheme in &schemes {
                             let drive = Wanted { device, scheme, sets }.load()?;
+                            let drive = if self.untimed { drive.untimed() } else { drive };
                             let asked = Asked {
                                 workload: workload.clone(),
                                 seed,

@@ -62,6 +62,8 @@ pub(crate) struct Faults {
     pub programs: Lot,
     pub erases: Lot,
     pub reads: Lot,
+    /// Dies that answer no more.
+    pub gone: Vec<u32>,
 }
 
 impl Faults {
@@ -71,6 +73,11 @@ impl Faults {
             programs: Lot::new(config.program_rate, &config.programs),
             erases: Lot::new(config.erase_rate, &config.erases),
             reads: Lot::new(config.read_rate, &config.reads),
+            gone: Vec::new(),
         }
+    }
+    /// Whether `die` answers no more.
+    pub fn is_gone(&self, die: u32) -> bool {
+        self.gone.contains(&die)
     }
 }

@@ -10,7 +10,7 @@ impl Nand {
     /// running erase leaves its block undefined. If `protected`, capacitors see what runs in the array
     /// to its end.
     pub fn cut_power(mut self, protected: bool) -> Silicon {
-        let mut in_array = vec![];
+        let mut in_array: Vec<u32> = self.under_way().into_iter().collect();
         for die in &self.dies {
             let suspended = die.suspended.as_ref().map(|s| s.op);
             let reached = die.phase == Phase::Array && die.array_start <= self.now();

@@ -83,6 +83,10 @@ pub struct Timing {
     /// Reads that have to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_retry: Option<ReadRetry>,
+    /// No clocks: operations end in the order in which they may begin, 1 ns after the first of them was ordered, and no
+    /// other duration counts. Mapping, placement, collection and wear are as ever; latencies mean nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
 }
 
 fn is_zero(ns: &u64) -> bool {
@@ -202,6 +206,11 @@ impl Timing {
         }
     }
 
+    /// `dram_ns`, if time counts.
+    #[inline]
+    pub fn dram(&self) -> u64 {
+        if self.untimed { 0 } else { self.dram_ns }
+    }
     /// tR of a page type.
     pub fn read(&self, kind: PageType) -> u64 {
         *self.read_ns.get(kind).unwrap_or(&self.read_ns[0])

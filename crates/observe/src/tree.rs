@@ -369,7 +369,12 @@ impl Tree {
         for (path, file) in self.walk() {
             let (path, Some(inode)) = (to.join(path), self.get(file)) else { continue };
             match &inode.node {
-                Node::Folder(_) => std::fs::create_dir(&path)?,
+                Node::Folder(_) => {
+                    std::fs::create_dir(&path)?;
+                    if inode.mode != 0o755 {
+                        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(inode.mode | 0o700))?;
+                    }
+                }
                 Node::Link(target) => std::os::unix::fs::symlink(target, &path)?,
                 Node::File(contents) => {
                     if let Some(other) = first_name.get(&file) {

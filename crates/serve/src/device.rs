@@ -10,6 +10,7 @@ use crate::buffers::Buffers;
 use crate::clients::{Arrival, Client, Due, Punctuality, Roll};
 use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
+use crate::order::{Answer, Order};
 use crate::request::{Fault, Io, Job, Message, Outcome};
 use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
@@ -249,6 +250,11 @@ impl Device {
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         self.ask(|| true, Message::Summary).map(|summary| *summary)
+    }
+
+    /// Has the drive carry out an order of a control socket; none if it is gone.
+    pub(crate) fn order(&self, order: Order) -> Option<Answer> {
+        self.ask(|| true, |to| Message::Order(order, to))
     }
 
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive

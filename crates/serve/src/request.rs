@@ -9,6 +9,7 @@ use nandle_lab::measure::Summary;
 use crate::Report;
 use crate::clients::{Arrival, Client, Due};
 use crate::live::snapshot::Snapshot;
+use crate::order::{Answer, Order};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +115,22 @@ pub enum Fault {
     Image,
     /// The server is shutting down.
     Gone,
+    /// It was ordered to fail ([`crate::ctl`]).
+    Failed,
+    /// There was ordered to be no room.
+    Full,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Drive(status) => status.fmt(f),
+            Self::Image => f.write_str("the image cannot be written"),
+            Self::Gone => f.write_str("shutting down"),
+            Self::Failed => f.write_str("the drive failed"),
+            Self::Full => f.write_str("there is no room"),
+        }
+    }
 }
 
 /// What a read returned (empty for everything else), or why the request failed.
@@ -137,4 +154,5 @@ pub(crate) enum Message {
     Report(Sender<Report>),
     Snapshot(Sender<Snapshot>),
     Summary(Sender<Box<Summary>>),
+    Order(Order, Sender<Answer>),
 }

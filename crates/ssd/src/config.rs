@@ -46,6 +46,9 @@ pub struct DeviceConfig {
     /// Mapping unit.
     #[serde(default, skip_serializing_if = "MappingConfig::is_page")]
     pub mapping: MappingConfig,
+    /// Writes that are never torn.
+    #[serde(default, skip_serializing_if = "AtomicConfig::is_none")]
+    pub atomic: AtomicConfig,
     /// Mapping-table cache.
     #[serde(default)]
     pub map_cache: MapCacheConfig,
@@ -79,6 +82,43 @@ pub struct DeviceConfig {
     /// State before the first request.
     #[serde(default)]
     pub precondition: Precondition,
+}
+
+/// `[atomic]`: writes that are seen whole or not at all, if they cross no border of mapping units. A unit's sectors move in the
+/// map together, so a drive can promise that for as much as a unit, and no more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AtomicConfig {
+    /// Bytes of a write that other commands see whole or not at all (NVMe: AWUN, NAWUN); 0 = one sector.
+    pub write_bytes: u32,
+    /// Bytes of a write that a power cut leaves whole or not at all (NVMe: AWUPF, NAWUPF); 0 = one sector.
+    pub power_fail_bytes: u32,
+}
+
+impl AtomicConfig {
+    /// Nothing is promised beyond a sector.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a drive with such sectors and mapping units can promise it.
+    fn validate(&self, sector: u32, unit: u32) -> Result<(), ConfigError> {
+        for (field, bytes) in
+            [("atomic.write_bytes", self.write_bytes), ("atomic.power_fail_bytes", self.power_fail_bytes)]
+        {
+            if bytes != 0 && (!bytes.is_multiple_of(sector) || bytes > unit) {
+                let expected = format!(
+                    "0, or whole sectors ({sector}) up to a mapping unit ({unit}; mapping.unit_bytes)"
+                );
+                return Err(ConfigError::new(field, bytes, expected));
+            }
+        }
+        if self.power_fail_bytes > self.write_bytes {
+            let expected = format!("at least atomic.power_fail_bytes, {}", self.power_fail_bytes);
+            return Err(ConfigError::new("atomic.write_bytes", self.write_bytes, expected));
+        }
+        Ok(())
+    }
 }
 
 /// `[queue]`
@@ -394,6 +434,7 @@ impl DeviceConfig {
         self.check_unit()?;
         self.check_superblock()?;
         let unit = self.unit_bytes();
+        self.atomic.validate(g.sector_bytes, unit)?;
         self.timing
             .validate(self.cell.kind)
             .map_err(|e| ConfigError::new(&format!("timing.{}", e.field), e.value, e.expected))?;

@@ -13,10 +13,14 @@ pub(crate) struct Order {
     /// Spread the rows of each whole second over it.
     spread: bool,
     rows: Vec<Row>,
+    /// Some of the rows are not in order yet.
+    unsorted: bool,
     /// Rows before `upto` are final, those before `at` handed out.
     at: usize,
     upto: usize,
+    /// Time of the row that was appended last, and the latest of all.
     newest: u64,
+    latest: u64,
     last_out: u64,
     /// Rows earlier than the row before them.
     pub out_of_order: u64,
@@ -30,9 +34,11 @@ impl Order {
             window: window.clamp(1, MAX_WINDOW),
             spread,
             rows: Vec::new(),
+            unsorted: false,
             at: 0,
             upto: 0,
             newest: 0,
+            latest: 0,
             last_out: 0,
             out_of_order: 0,
             clamped: 0,
@@ -63,24 +69,27 @@ impl Order {
                 self.out_of_order += 1;
             }
             self.newest = row.time;
+            self.unsorted |= row.time < self.latest;
+            self.latest = self.latest.max(row.time);
         }
     }
 
     /// Makes rows final: all at the end, otherwise those that no later row can precede.
     pub fn settle(&mut self, end: bool) {
-        // Stable, and nearly free on rows that are in order already.
-        self.rows.sort_by_key(|r| r.time);
+        if std::mem::take(&mut self.unsorted) {
+            self.rows.sort_by_key(|r| r.time);
+        }
         self.upto = if end { self.rows.len() } else { self.rows.len().saturating_sub(self.window) };
         if self.spread {
             self.spread(end);
         }
-        for row in &mut self.rows[..self.upto] {
-            if row.time < self.last_out {
-                row.time = self.last_out;
-                self.clamped += 1;
-            }
-            self.last_out = row.time;
+        // They are in order: none behind the first that is late enough is too late.
+        let final_rows = &mut self.rows[..self.upto];
+        for row in final_rows.iter_mut().take_while(|row| row.time < self.last_out) {
+            row.time = self.last_out;
+            self.clamped += 1;
         }
+        self.last_out = final_rows.last().map_or(self.last_out, |row| row.time);
     }
 
     /// The k-th of the n rows of a second gets k/n of it; a second not yet complete has to wait.

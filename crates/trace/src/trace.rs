@@ -279,7 +279,9 @@ impl Trace {
             }
             row.offset += base;
             self.end = self.end.max(row.offset + row.bytes);
-            rows[kept] = row;
+            if base > 0 || kept < at {
+                rows[kept] = row;
+            }
             kept += 1;
         }
         rows.truncate(kept);

@@ -18,6 +18,36 @@ use nandle_observe::{Means, Task};
 pub const SQLITE: &str = "sqlite.py";
 pub const LOG_STORE: &str = "log_store.py";
 pub const LMDB: &str = "lmdb_store.py";
+pub const ROCKSDB: &str = "rocksdb_store.py";
+pub const POSTGRES: &str = "postgres.py";
+pub const MARIADB: &str = "mariadb.py";
+
+/// Whether a file of such a name is there, in which a `*` stands for a folder; says so if not.
+pub fn has(path: &str) -> bool {
+    let is_there = match path.split_once("/*/") {
+        None => Path::new(path).exists(),
+        Some((above, below)) => std::fs::read_dir(above)
+            .is_ok_and(|folders| folders.flatten().any(|folder| folder.path().join(below).exists())),
+    };
+    if !is_there {
+        eprintln!("skipped: {path} is not installed");
+    }
+    is_there
+}
+
+/// The program of `examples/crash/bbolt`, built; says so if there is no Go, or its proxy cannot be reached.
+pub fn bbolt() -> Option<String> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bbolt");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crash/bbolt");
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(".").current_dir(source).env("PATH", path);
+    let built = build.output().is_ok_and(|output| output.status.success());
+    if !built {
+        eprintln!("skipped: no Go, or the module go.etcd.io/bbolt cannot be had");
+    }
+    built.then(|| format!("'{}'", program.display()))
+}
 
 /// Whether this user may mount; says so if not.
 pub fn has_fuse() -> bool {
@@ -73,7 +103,12 @@ impl Test {
 
     pub fn with(python: &Path, script: &str, run: &str, check: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crash").join(script);
-        let script = format!("'{}' '{}'", python.display(), path.display());
+        Self::of(&format!("'{}' '{}'", python.display(), path.display()), run, check)
+    }
+
+    /// A program with its first words, and its check that stays.
+    pub fn of(script: &str, run: &str, check: &str) -> Self {
+        let script = script.to_owned();
         let task = Task {
             command: vec![format!("{script} {run}")],
             tree: Tree::default(),
@@ -86,8 +121,16 @@ impl Test {
             stays: true,
             patience: Duration::from_secs(30),
         };
-        let campaign =
-            Campaign { task, check, states: 1000, fs: FileSystem::Posix, lie: None, seed: 1, jobs: 2 };
+        let campaign = Campaign {
+            task,
+            check,
+            states: 1000,
+            fs: FileSystem::Posix,
+            lie: None,
+            atomic: 0,
+            seed: 1,
+            jobs: 2,
+        };
         Self { campaign, script }
     }
 
@@ -98,6 +141,11 @@ impl Test {
 
     pub fn lie(mut self, lie: Lie) -> Self {
         self.campaign.lie = Some(lie);
+        self
+    }
+
+    pub fn atomic(mut self, bytes: u64) -> Self {
+        self.campaign.atomic = bytes;
         self
     }
 
@@ -136,7 +184,8 @@ impl Test {
         let observation = &outcome.observation;
         let (first, output) = (outcome.first.as_ref().expect("failed"), output_of(&observation.events));
         let campaign = &self.campaign;
-        let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie);
+        let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie)
+            .atomic(campaign.atomic);
         let mut bench = Bench::new(&campaign.check).expect("a folder");
         let smallest = smallest(first, &sweep, &mut bench, &output).expect("checked");
         let names = Names::new(&observation.before, &observation.events);

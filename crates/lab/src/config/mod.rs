@@ -44,6 +44,12 @@ impl Drive {
         let own = scheme::name_of(&self.config);
         self.outside.iter().fold(own, |sum, outside| format!("{sum}+{}", outside.name()))
     }
+    /// The same drive without clocks: operations end as soon as they may begin, in the order in which they were decided.
+    #[must_use]
+    pub fn untimed(mut self) -> Self {
+        self.config.timing.untimed = true;
+        self
+    }
     /// Adds the schemes from outside to a drive that was made of the configuration.
     pub fn complete(&self, ssd: &mut Ssd) {
         self.outside.iter().for_each(|outside| outside.add_to(ssd));

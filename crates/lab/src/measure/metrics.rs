@@ -52,11 +52,11 @@ fn some(n: u64) -> Option<f64> {
 }
 
 fn percentile(r: &Requests, key: &str) -> Option<f64> {
-    (r.requests > 0).then(|| r.lat_ns.percentile.get(key).map(|&ns| ns as f64)).flatten()
+    some((r.requests > 0).then(|| r.lat_ns.percentile.get(key).copied()).flatten()?)
 }
 
 fn mean(r: &Requests) -> Option<f64> {
-    (r.requests > 0).then_some(r.lat_ns.mean)
+    (r.lat_ns.mean > 0.0).then_some(r.lat_ns.mean)
 }
 
 macro_rules! metrics {

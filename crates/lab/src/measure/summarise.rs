@@ -88,7 +88,9 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let geometry = &config.geometry;
     let (raw, logical) = (geometry.raw_bytes(), layout.logical_bytes);
     let stats = ssd.stats();
-    let simulated_ns = meter.ended_ns.saturating_sub(meter.begun_ns);
+    let untimed = config.timing.untimed;
+    let ns = |measured: u64| if untimed { 0 } else { measured };
+    let simulated_ns = ns(meter.ended_ns.saturating_sub(meter.begun_ns));
     let flash = flash(ssd);
     let written = meter.written;
     let waf_parts = waf_parts(config, stats, ssd.counters(), written);
@@ -110,6 +112,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         workload: context.workload,
         seed: context.seed,
         complete: context.complete,
+        untimed,
         digest: format!("{:016x}", ssd.digest()),
         notes: context.notes,
         simulated_ns,
@@ -119,7 +122,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         device_bytes: DeviceBytes { raw, logical },
         op_ratio: (raw as f64 - logical as f64) / logical as f64,
         op_effective_ratio: usable / logical as f64 - 1.0,
-        prepare: context.prepare,
+        prepare: Prepare { simulated_ns: ns(context.prepare.simulated_ns), ..context.prepare },
         trace: context.trace,
         host: host(ssd, meter, simulated_ns),
         users: users(meter, simulated_ns),
@@ -139,14 +142,14 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         controller: controller(ssd, simulated_ns),
         units: Units { bytes: config.unit_bytes().into(), padding },
         slc: slc_cache(ssd),
-        rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(stats.rmw_ns, stats.rmw_count) } },
+        rmw: Rmw { count: stats.rmw_count, lat_ns: Mean { mean: mean(ns(stats.rmw_ns), stats.rmw_count) } },
         buffer: Buffer {
             hits: stats.buffer_hits,
             misses: stats.buffer_misses,
             evictions: stats.evictions,
             evicted_partial_pages: stats.evicted_partial_pages,
             mean_partial_pages: mean(stats.partial_pages_sum, stats.evictions),
-            wait_ns: stats.buffer_wait_ns,
+            wait_ns: ns(stats.buffer_wait_ns),
         },
         mapping: Mapping {
             bytes: ssd.mapping_bytes().0,
@@ -159,7 +162,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         gc: Gc {
             invocations: stats.gc_invocations,
             moved_pages: stats.gc_moved_pages,
-            foreground_ns: stats.foreground_ns,
+            foreground_ns: ns(stats.foreground_ns),
             victim_valid_histogram: stats.victim_valid.to_vec(),
             victim_valid_histogram_objects: stats.victim_valid_dedicated.to_vec(),
         },

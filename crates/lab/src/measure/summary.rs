@@ -38,6 +38,9 @@ group! {
         seed: u64,
         /// The workload ran to its end.
         complete: bool,
+        /// Without clocks: all times, rates and utilisations are 0.
+        #[serde(default)]
+        untimed: bool,
         /// Hash of the final state and of every completion time, hexadecimal.
         digest: String,
         /// What a reader has to know: assumptions, scaling, warnings.

@@ -7,6 +7,9 @@ use crate::{Array, Cause, Done, Kind, OpId, Ppn, Suspend, Time};
 impl Nand {
     #[inline(never)]
     pub(super) fn enqueue(&mut self, op: u32) {
+        if self.timing.untimed {
+            return self.enqueue_untimed(op);
+        }
         let slot = &mut self.ops[op as usize];
         slot.order = self.order;
         self.order += 1;
@@ -272,7 +275,9 @@ impl Nand {
         let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
         let dies = self.dies.len() as u32;
-        if who < dies {
+        if self.timing.untimed {
+            self.end_all();
+        } else if who < dies {
             self.array_done(who);
         } else if who < self.handover_alarm() {
             self.transfer_done(who - dies);
@@ -381,7 +386,7 @@ impl Nand {
                     state.chain_tail = NONE;
                 }
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.programs.draw(&mut faults.stream);
+                    failed = faults.programs.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if cause == Cause::Parity {
                     if failed {
@@ -395,7 +400,7 @@ impl Nand {
             }
             Kind::Erase => {
                 if let Some(faults) = &mut self.faults {
-                    failed = faults.erases.draw(&mut faults.stream);
+                    failed = faults.erases.draw(&mut faults.stream) || faults.is_gone(die);
                 }
                 if self.array.width() > 1 && failed {
                     self.array.doom_column(block, self.array.column_in(block, self.ops[op as usize].plane));

@@ -7,9 +7,13 @@
 
 mod dies;
 mod edges;
+mod gone;
 mod orders;
 mod parity;
 mod passing;
+mod untimed;
+
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +144,7 @@ struct Channel {
     /// The die to be told when the transfer is over.
     die: Option<u32>,
     free_at: Time,
-    waiting: std::collections::VecDeque<(u32, u64)>,
+    waiting: VecDeque<(u32, u64)>,
     busy_ns: u64,
 }
 
@@ -206,6 +210,8 @@ pub struct Nand {
     retries: Option<Box<Retries>>,
     stages: Stages,
     pub(crate) slc: Option<SlcMode>,
+    /// Operations that may begin, where time does not count.
+    at_once: VecDeque<u32>,
 }
 
 impl Nand {
@@ -250,6 +256,7 @@ impl Nand {
             retries: None,
             stages: Stages::default(),
             slc: config.slc.clone(),
+            at_once: VecDeque::new(),
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),

@@ -63,8 +63,9 @@ impl Nand {
             }
             self.wait_for(op, read);
             self.counters.reads[Cause::Parity as usize][kind] += self.gang;
+            let die = self.array.flash().die_of_plane(plane);
             if let Some(faults) = &mut self.faults
-                && faults.reads.draw(&mut faults.stream)
+                && (faults.reads.draw(&mut faults.stream) || faults.is_gone(die))
             {
                 sound = false;
                 if plane == parity.1 {

@@ -7,7 +7,9 @@
 //! the model computes. Every event is carried out one by one and what it changed on flash is in the
 //! image before anything that follows from it is answered.
 
+mod faults;
 mod options;
+mod orders;
 mod requests;
 mod start;
 mod task;
@@ -112,6 +114,7 @@ pub struct Driver {
     next_look: Time,
     /// When the last flush of all was submitted, which is nobody's.
     closing: Time,
+    faults: faults::Faults,
 }
 
 impl Driver {
@@ -273,7 +276,7 @@ impl Driver {
         if self.others_wait() && (self.takes_more() || self.inbox.asks()) || self.is_over() {
             return Turn::Again;
         }
-        let event = match (self.timing, self.ssd.next_event()) {
+        let event = match (self.timing, self.next_event()) {
             (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
             (Timing::Off, _) => None,
             (Timing::Real, at) => at,
@@ -313,7 +316,7 @@ impl Driver {
         let next = match self.timing {
             Timing::Off if !self.tasks.is_empty() => return Ok(true),
             Timing::Off => None,
-            Timing::Real => self.ssd.next_event(),
+            Timing::Real => self.next_event(),
         };
         // Nobody sets an alarm for a thread that is awake: it will look itself.
         Ok(match (self.asleep_until, next) {
@@ -403,6 +406,9 @@ impl Driver {
             }
             Message::Summary(to) => {
                 let _ = to.send(Box::new(self.summary()));
+            }
+            Message::Order(order, to) => {
+                let _ = to.send(self.order(order));
             }
         }
     }

@@ -24,6 +24,12 @@ impl Driver {
                 return Ok(());
             }
         }
+        let op = job.io.op;
+        if let Some(fault) = self.faults.refuse(op) {
+            self.meter.refused(self.ssd.now());
+            (job.reply)(Err(fault), None);
+            return Ok(());
+        }
         let asked = if job.io.op == Op::Trim { 0 } else { job.io.bytes };
         let steps = match plan::steps(job.io, &self.shape) {
             Ok(steps) if steps.is_empty() => {
@@ -68,7 +74,9 @@ impl Driver {
             changes: None,
         };
         self.tasks.insert(number, task);
-        self.ready.push_back(number);
+        if !self.faults.keeps(op, came, number) {
+            self.ready.push_back(number);
+        }
         self.submit_ready()
     }
 

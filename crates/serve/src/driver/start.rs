@@ -10,6 +10,7 @@ use nandle_ssd::Ssd;
 use nandle_ssd::nand::Silicon;
 use nandle_trace::Format;
 
+use super::faults::Faults;
 use super::{Driver, Options, Timing};
 use crate::buffers::Buffers;
 use crate::clients::Roll;
@@ -160,6 +161,7 @@ impl Driver {
             last_job: 0,
             next_look: 0,
             closing: 0,
+            faults: Faults::default(),
         };
         Ok((driver, device))
     }

@@ -12,10 +12,11 @@ const PATIENCE: u64 = 1 << 28;
 impl Driver {
     /// Carries out everything up to and including `to`.
     pub(super) fn advance(&mut self, to: Time) -> Result<(), Error> {
-        while let Some(next) = self.ssd.next_event()
+        while let Some(next) = self.next_event()
             && next <= to
         {
             self.instant(next)?;
+            self.release_kept(next)?;
             if self.is_cut() {
                 return Ok(());
             }

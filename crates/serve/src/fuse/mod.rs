@@ -101,7 +101,8 @@ struct Disk {
 fn errno(fault: Fault) -> Errno {
     match fault {
         Fault::Drive(status) => errno_of(status),
-        Fault::Image | Fault::Gone => Errno::EIO,
+        Fault::Image | Fault::Gone | Fault::Failed => Errno::EIO,
+        Fault::Full => Errno::ENOSPC,
     }
 }
 

@@ -80,11 +80,15 @@ impl Ticket {
     pub fn answer(&self, outcome: Outcome) -> (Vec<u8>, Vec<u8>) {
         let data = match outcome {
             Ok(data) => data,
-            Err(Fault::Drive(status)) => {
-                return (self.error(self.errno(status), &status.to_string()), vec![]);
+            Err(fault) => {
+                let errno = match fault {
+                    Fault::Drive(status) => self.errno(status),
+                    Fault::Image | Fault::Failed => Errno::Io,
+                    Fault::Gone => Errno::Shutdown,
+                    Fault::Full => Errno::NoSpc,
+                };
+                return (self.error(errno, &fault.to_string()), vec![]);
             }
-            Err(Fault::Image) => return (self.error(Errno::Io, "the image cannot be written"), vec![]),
-            Err(Fault::Gone) => return (self.error(Errno::Shutdown, "shutting down"), vec![]),
         };
         if !self.structured {
             return (wire::simple_reply(0, self.cookie), data);

@@ -140,6 +140,15 @@ fn namespace(model: &Model) -> Vec<u8> {
     let whole = u16::try_from(blocks - 1).unwrap_or(u16::MAX).to_le_bytes();
     put(&mut page, 64, &whole);
     put(&mut page, 72, &whole);
+    // NAWUN, NAWUPF and their boundaries, the mapping units: 0's based. The controller's own fields know no boundaries,
+    // and promise a block.
+    let (normal, power_fail) = model.atomic;
+    if normal > 0 {
+        page[24] |= 1 << 1;
+        for (at, count) in [(34, normal), (36, power_fail.max(1)), (40, blocks), (44, blocks)] {
+            put(&mut page, at, &u16::try_from(count - 1).unwrap_or(u16::MAX).to_le_bytes());
+        }
+    }
     // NMIC: several controllers.
     page[30] = 1;
     // DLFEAT: deallocated blocks read as zeros, Write Zeroes may deallocate.

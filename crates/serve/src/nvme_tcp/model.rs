@@ -47,6 +47,9 @@ pub struct Model {
     pub streams: u16,
     /// FlashAlloc is known.
     pub objects: bool,
+    /// Logical blocks of a write that is whole to other commands, and after a power cut, if it crosses no border of
+    /// mapping units; 0 if nothing is promised beyond one.
+    pub atomic: (u32, u32),
 }
 
 impl Model {
@@ -63,6 +66,7 @@ impl Model {
             handles: 0,
             streams: 0,
             objects: false,
+            atomic: (0, 0),
         }
     }
 
@@ -76,6 +80,10 @@ impl Model {
             // Stream 0 is what comes without a directive.
             streams: if scheme.has("multi-stream") { count - 1 } else { 0 },
             objects: scheme.has("flashalloc"),
+            atomic: (
+                config.atomic.write_bytes / shape.sector_bytes,
+                config.atomic.power_fail_bytes / shape.sector_bytes,
+            ),
             ..Self::plain(shape, &config.name, identity)
         }
     }

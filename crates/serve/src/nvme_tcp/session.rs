@@ -66,7 +66,8 @@ impl Ticket {
         let mut done = Done::new(self.cid, Status::OK);
         match (outcome, self.kind) {
             (Err(Fault::Drive(status)), _) => done.status = status.into(),
-            (Err(Fault::Image | Fault::Gone), _) => done.status = Status::INTERNAL,
+            (Err(Fault::Image | Fault::Gone | Fault::Failed), _) => done.status = Status::INTERNAL,
+            (Err(Fault::Full), _) => done.status = Status::CAPACITY,
             (Ok(data), Kind::Read) => done.data = data,
             (Ok(data), Kind::Compare(with)) if data != with => done.status = Status::COMPARE_FAILURE,
             (Ok(_), _) => {}

@@ -113,7 +113,8 @@ pub fn request(from: &Descriptor) -> Asked {
 pub fn errno(fault: Fault) -> Errno {
     match fault {
         Fault::Drive(status) => errno_of(status),
-        Fault::Image | Fault::Gone => Errno::IO,
+        Fault::Image | Fault::Gone | Fault::Failed => Errno::IO,
+        Fault::Full => Errno::NOSPC,
     }
 }
 

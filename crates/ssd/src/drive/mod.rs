@@ -13,6 +13,7 @@ mod check;
 mod demand;
 mod destage;
 mod explain;
+mod faults;
 mod front;
 mod inspect;
 mod operation;
@@ -22,6 +23,7 @@ mod queue;
 mod reads;
 mod request;
 mod time;
+mod untimed;
 mod writes;
 
 pub use inspect::{Finding, Inspection};
@@ -103,7 +105,7 @@ impl Ssd {
     ) -> Result<Self, ConfigError> {
         let (plan, layout) = config.plan()?;
         let mut media = Media::new(nand(&config.nand()), &config.faults, seed);
-        if let Some(controller) = Controller::new(&config.controller) {
+        if let Some(controller) = Controller::new(&config.controller).filter(|_| !config.timing.untimed) {
             media.set_controller(controller);
         }
         if config.buffer.release == Release::Handover {
@@ -144,7 +146,7 @@ impl Ssd {
             flash,
             buffer,
             requests: Requests::default(),
-            link: Link::new(&config.link).map(Box::new),
+            link: Link::new(&config.link).filter(|_| !config.timing.untimed).map(Box::new),
             in_order: VecDeque::new(),
             queue: VecDeque::new(),
             delayed: VecDeque::new(),
@@ -467,7 +469,7 @@ impl Ssd {
         let request = &mut self.requests[slot];
         request.remaining -= 1;
         if request.remaining == 0 {
-            let at = self.flash.media().now() + self.config.timing.dram_ns;
+            let at = self.flash.media().now() + self.config.timing.dram();
             self.answer(at, slot);
         }
     }

@@ -163,6 +163,15 @@ impl Media {
         self.nand.in_flight() - self.open.len() as u32
     }
 
+    /// Die `die` answers no more.
+    pub(crate) fn lose_die(&mut self, die: u32) {
+        self.nand.lose_die(die);
+    }
+    /// The sectors `mask` of a page cannot be corrected any more.
+    pub(crate) fn lose_sectors(&mut self, ppn: Ppn, mask: u64) {
+        self.nand.lose_sectors(ppn, mask);
+    }
+
     // ---- accounts ---------------------------------------------------------------------------------
 
     /// Flash operations so far.

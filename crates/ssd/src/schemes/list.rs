@@ -421,6 +421,10 @@ impl Schemes {
     pub(crate) fn idle(&mut self, flash: &mut Flash) -> bool {
         self.slots.iter_mut().fold(false, |more, slot| more | slot.as_dyn_mut().idle(flash))
     }
+    /// What those that look at time take for granted on a drive without clocks.
+    pub(crate) fn without_time(&self) -> Vec<&'static str> {
+        self.slots.iter().filter_map(|slot| slot.as_dyn().without_time()).collect()
+    }
     /// Objects are about to claim blocks. False if that takes time.
     pub(crate) fn make_way(&mut self, flash: &mut Flash) -> bool {
         self.slots.iter_mut().fold(true, |way, slot| way & slot.as_dyn_mut().make_way(flash))

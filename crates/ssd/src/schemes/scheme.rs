@@ -390,6 +390,10 @@ pub trait Scheme: Any + Debug + Send + Sync {
     fn idle(&mut self, _flash: &mut Flash) -> bool {
         false
     }
+    /// What it takes for granted on a drive without clocks (`timing.untimed`), if it looks at time or at what is busy.
+    fn without_time(&self) -> Option<&'static str> {
+        None
+    }
     /// Objects are about to claim blocks: it leaves them some. False if that takes time.
     fn make_way(&mut self, _flash: &mut Flash) -> bool {
         true

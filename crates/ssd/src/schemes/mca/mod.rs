@@ -31,6 +31,9 @@ impl Scheme for Mca {
     fn destage(&mut self, near: &dyn Surroundings, buffer: &mut Buffer) -> Option<Victims> {
         Some(victims(buffer, |entry| near.read_waits(entry)))
     }
+    fn without_time(&self) -> Option<&'static str> {
+        Some("MCA finds no chip busy, and is LRU")
+    }
     fn boxed(&self) -> Box<dyn Scheme> {
         Box::new(self.clone())
     }

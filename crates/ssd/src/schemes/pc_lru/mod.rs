@@ -100,6 +100,9 @@ impl Scheme for PcLru {
     fn destage(&mut self, near: &dyn Surroundings, buffer: &mut Buffer) -> Option<Victims> {
         Some(victims(self.settings, buffer, |entry| near.flush_waits(entry)))
     }
+    fn without_time(&self) -> Option<&'static str> {
+        (self.settings.when == When::Congested).then_some("PC-LRU finds no chip busy, and is LRU")
+    }
     fn boxed(&self) -> Box<dyn Scheme> {
         Box::new(self.clone())
     }

@@ -119,6 +119,11 @@ impl Scheme for Waflash {
     fn idle(&mut self, flash: &mut Flash) -> bool {
         self.merge_idle(flash)
     }
+    fn without_time(&self) -> Option<&'static str> {
+        Some(
+            "WAFLASH merges in idle time only in the gaps between arrivals, and finds every chip idle under pressure",
+        )
+    }
     fn make_way(&mut self, flash: &mut Flash) -> bool {
         self.leave_room(flash)
     }

@@ -1,0 +1,28 @@
+//! What is taken for granted on a drive without clocks, where a policy looks at time.
+
+use super::Ssd;
+use crate::collect::victim::VictimKind;
+
+impl Ssd {
+    /// What the drive's policies take for granted where time does not count (`timing.untimed`); nothing if it does.
+    pub fn without_time(&self) -> Vec<&'static str> {
+        let config = &self.config;
+        if !config.timing.untimed {
+            return Vec::new();
+        }
+        let own = [
+            (
+                true,
+                "every operation ends as soon as it may begin: collection keeps up with the host, and no die is busy for long",
+            ),
+            (config.scheme.striping == "dynamic", "dynamic striping takes the planes in turn"),
+            (
+                config.gc.victim == VictimKind::CostBenefit,
+                "cost-benefit counts the age of blocks in rounds of operations and gaps between arrivals",
+            ),
+            (self.buffer.is_some() && config.buffer.clean_ahead, "cleaning ahead always finds a die idle"),
+        ];
+        let own = own.into_iter().filter(|&(looks, _)| looks).map(|(_, what)| what);
+        own.chain(self.schemes.without_time()).collect()
+    }
+}
