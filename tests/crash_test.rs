@@ -135,6 +135,17 @@ fn bad_use_is_one_sentence() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+#[test]
+fn a_check_that_does_not_always_say_the_same_is_told_of() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // It fails the third time that it is asked, whatever there is.
+    let count = dir.path().join("count").display().to_string();
+    let check = format!("n=$(cat {count} 2>/dev/null || echo 0); echo $((n + 1)) > {count}; test $n -ne 2");
+    let output = crash_test(&["--run", RIGHT, "--check", &check, "--jobs", "1"], dir.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("Asked again, it passed"), "{}", said(&output));
+}
+
 /// The block of a page that a comment with this file's name marks.
 fn documented(page: &str) -> String {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect("there");

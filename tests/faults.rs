@@ -156,3 +156,37 @@ fn random_failures_show_no_wrong_sector() {
     println!("{programs} programs, {erases} erases, {reads} sectors");
     assert!(programs > 20 && erases > 5 && reads > 100, "{programs}, {erases}, {reads}");
 }
+
+#[test]
+fn a_die_that_is_gone_shows_no_wrong_sector() {
+    let (mut unreadable, mut failures, mut read_only) = (0, 0, 0);
+    let mut stripes = device(FaultConfig::default());
+    (stripes.geometry.chips_per_channel, stripes.geometry.planes_per_die) = (2, 1);
+    stripes.scheme.striping = "superblock".into();
+    stripes.superblock.parity = 1;
+    let small = devices::small_devices().into_iter();
+    for (name, mut config) in small.chain([("superblocks with parity", stripes)]) {
+        // The oracle is told that the flash may fail; that it does so by itself is next to impossible.
+        config.faults = FaultConfig {
+            program_rate: 1e-15,
+            erase_rate: 1e-15,
+            read_rate: 1e-15,
+            ..FaultConfig::default()
+        };
+        let mut ssd = Ssd::new(&config, UNIT, 5).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut oracle = Oracle::of(&ssd);
+        let mut draw = Stream::new(5, name);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        let (sectors, last) = (ssd.layout().logical_sectors, config.geometry.dies());
+        let lost = ssd.lose_sectors(sectors / 4, 40);
+        assert!(!ssd.lose_die(last) && ssd.lose_die(last - 1), "{name}: dies 0 to {}", last - 1);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        assert_eq!(oracle.verdict(), Ok(()), "{name}");
+        assert!(lost <= 40);
+        unreadable += oracle.unreadable();
+        failures += ssd.stats().program_failures;
+        read_only += u32::from(ssd.is_read_only());
+    }
+    println!("{unreadable} sectors, {failures} programs; {read_only} drives take no more writes");
+    assert!(unreadable > 100 && failures > 100, "{unreadable}, {failures}");
+}

@@ -20,6 +20,8 @@ pub struct Smallest {
     pub choice: Choice,
     /// What the check said.
     pub verdict: Verdict,
+    /// Asked again, the check passed it.
+    pub wavers: bool,
     /// Events without whose fate the check would have passed.
     pub decisive: Vec<usize>,
     /// It is told by what was lost: all else reached flash.
@@ -154,9 +156,11 @@ pub fn smallest(
     }
     moment.allow(&mut choice);
     let decisive = decisive(&mut search, &moment, &choice, by_loss)?;
-    let verdict = search.verdict(&moment, &choice)?.unwrap_or_else(|| failed.verdict.clone());
+    let again = search.verdict(&moment, &choice)?;
+    let wavers = again.as_ref().is_some_and(|verdict| verdict.passed);
+    let verdict = again.filter(|_| !wavers).unwrap_or_else(|| failed.verdict.clone());
     let checks = search.checks;
-    Ok(Smallest { moment, choice, verdict, decisive, by_loss, checks })
+    Ok(Smallest { moment, choice, verdict, wavers, decisive, by_loss, checks })
 }
 
 /// The same choice at an earlier moment.

@@ -76,6 +76,8 @@ pub struct Failure {
     pub flushes: Vec<Flushed>,
     /// What the check said.
     pub check: Verdict,
+    /// Asked again, it passed.
+    pub wavers: bool,
     /// It is told by what was lost: all else reached flash.
     pub by_loss: bool,
     /// What the program had printed, the last line of it.
@@ -231,6 +233,7 @@ pub fn tell(
         writes,
         flushes,
         check: smallest.verdict.clone(),
+        wavers: smallest.wavers,
         by_loss: smallest.by_loss,
         printed,
         again: None,
@@ -320,6 +323,9 @@ fn story(failure: &Failure, moment: &Moment, lie: Option<Lie>) -> String {
         let _ = write!(text, ": {last}");
     }
     text += "\n";
+    if failure.wavers {
+        text += "Asked again, it passed: the check does not always say the same. If it is slow, raise --patience.\n";
+    }
     text
 }
 

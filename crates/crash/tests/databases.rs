@@ -163,7 +163,9 @@ fn mariadb_without_doublewrite_needs_a_drive_that_keeps_its_pages() {
     if !has("/usr/sbin/mariadbd") || !has_fuse() {
         return;
     }
-    let test = |run: &str| Test::new(MARIADB, run, "check").means(Means::Fuse).states(1000).made_by("make");
+    let test = |run: &str| {
+        Test::new(MARIADB, run, "check").means(Means::Fuse).states(1000).patience(300).made_by("make")
+    };
     // An ordinary drive tears them.
     let Some(outcome) = test("run").go() else { return };
     assert!(outcome.failed > 0);

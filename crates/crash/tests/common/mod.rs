@@ -144,6 +144,12 @@ impl Test {
         self
     }
 
+    /// Seconds that a check may take.
+    pub fn patience(mut self, seconds: u64) -> Self {
+        self.campaign.check.patience = Duration::from_secs(seconds);
+        self
+    }
+
     pub fn atomic(mut self, bytes: u64) -> Self {
         self.campaign.atomic = bytes;
         self
