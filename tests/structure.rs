@@ -143,6 +143,7 @@ fn the_served_drive_imports_downwards() {
             "outbox",
             "report",
             "live/snapshot",
+            "order",
             "request",
             "inbox",
             "device",
@@ -150,6 +151,7 @@ fn the_served_drive_imports_downwards() {
             "image",
             "live/shadow",
             "driver",
+            "ctl",
             "live",
             "http",
             "tls",
@@ -165,7 +167,10 @@ fn the_served_drive_imports_downwards() {
 
 #[test]
 fn the_command_line_imports_downwards() {
-    stands("src", &["progress", "table", "cli/terminal", "cli/watched", "cli/args", "cli"]);
+    stands(
+        "src",
+        &["progress", "table", "cli/terminal", "cli/settling", "cli/watched", "cli/ctl", "cli/args", "cli"],
+    );
 }
 
 #[test]

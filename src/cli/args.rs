@@ -8,12 +8,13 @@ use nandle_lab::Error;
 use nandle_lab::address::Fit;
 use nandle_lab::config::{Drive, Wanted, whole};
 use nandle_lab::logs::Page;
-use nandle_lab::measure::{AT_MOST, UNTIL_BAND, Until};
 use nandle_lab::replay::PowerCuts;
 use nandle_lab::sweep::Shard;
 use nandle_lab::units::{parse_bytes, parse_count};
 use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
+
+use super::settling::Settling;
 
 /// What happens to writes inside an SSD: a simulator of drives, their firmware and their flash.
 ///
@@ -433,33 +434,6 @@ pub struct Issue {
     pub untimed: bool,
     #[command(flatten)]
     pub reading: Reading,
-}
-
-/// When the measured part is over.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Goal {
-    /// When write amplification and mean latency hold.
-    Steady,
-}
-
-/// How long the measured part goes on.
-#[derive(Debug, Group)]
-pub struct Settling {
-    /// Go on with the workload, or repeat the trace, until write amplification and mean latency hold.
-    #[arg(long, value_enum, value_name = "WHEN")]
-    pub until: Option<Goal>,
-    /// Most that they may spread over the last three windows, as a share of their mean.
-    #[arg(long, value_name = "SHARE", default_value_t = UNTIL_BAND, requires = "until")]
-    pub band: f64,
-    /// Give up after so many writes of the range that the workload writes.
-    #[arg(long, value_name = "DRIVE WRITES", default_value_t = AT_MOST, requires = "until")]
-    pub at_most: f64,
-}
-
-impl Settling {
-    pub fn until(&self) -> Option<Until> {
-        self.until.map(|Goal::Steady| Until { band: self.band, at_most: self.at_most })
-    }
 }
 
 impl Issue {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Subcommand, ValueEnum};
 use nandle_lab::units::{parse_bytes, parse_count, time};
-use nandle_serve::ctl::{Answer, Kind, Late, Order, Standing, ask};
+use nandle_serve::ctl::ask;
+use nandle_serve::order::{Answer, Kind, Late, Order, Standing};
 
 use super::terminal::{Failure, say};
 

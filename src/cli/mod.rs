@@ -16,6 +16,7 @@ mod report;
 mod reproduce;
 mod run;
 mod serve;
+mod settling;
 mod stat;
 mod sweep;
 mod terminal;

@@ -6,7 +6,7 @@ use clap::{Args as Group, ValueEnum};
 use nandle_observe::Means;
 use nandle_observe::tree::Tree;
 
-use super::args::Settling;
+use super::settling::Settling;
 use super::terminal::Failure;
 
 /// How the drive lies.

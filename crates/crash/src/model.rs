@@ -448,7 +448,7 @@ impl<'a> Sweep<'a> {
                 let end = offset + data.len() as u64;
                 let pages = end.div_ceil(PAGE) - offset / PAGE;
                 let is_one = offset / self.atomic == (end - 1) / self.atomic;
-                is_one.then(|| Whole { event, is_there: (items.len() as u64) < pages, items })
+                is_one.then_some(Whole { event, is_there: (items.len() as u64) < pages, items })
             }
             _ => None,
         };

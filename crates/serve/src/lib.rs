@@ -29,6 +29,7 @@ pub mod live;
 mod lock;
 pub mod nbd;
 pub mod nvme_tcp;
+pub mod order;
 mod outbox;
 pub mod overload;
 pub mod plan;

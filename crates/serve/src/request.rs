@@ -8,8 +8,8 @@ use nandle_lab::measure::Summary;
 
 use crate::Report;
 use crate::clients::{Arrival, Client, Due};
-use crate::ctl::{Answer, Order};
 use crate::live::snapshot::Snapshot;
+use crate::order::{Answer, Order};
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

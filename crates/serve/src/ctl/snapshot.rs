@@ -6,8 +6,8 @@ use nandle_lab::config::Drive;
 use nandle_lab::units::{bytes, time};
 use nandle_ssd::nand::Silicon;
 
-use super::{Answer, Order, gone};
 use crate::image::{self, How, Opened};
+use crate::order::{Answer, Order};
 use crate::{Device, Error, Io};
 
 /// Writes the image `file`. The drive is held up while its state is copied, not while the file is written.
@@ -26,11 +26,11 @@ pub(super) fn take(device: &Device, drive: &Drive, seed: u64, file: &Path, flush
         match receiver.recv() {
             Ok(Ok(_)) => {}
             Ok(Err(fault)) => return Answer::Refused(format!("the flush before it failed: {fault}")),
-            Err(_) => return gone(),
+            Err(_) => return Answer::gone(),
         }
     }
     let Some((silicon, at)) = device.look(|| true, |ssd| (ssd.clone().cut_power(), ssd.now())) else {
-        return gone();
+        return Answer::gone();
     };
     match write(silicon, drive, seed, file)
         .and_then(|()| file.metadata().map_err(|e| Error::io("its size", e)))
@@ -41,7 +41,7 @@ pub(super) fn take(device: &Device, drive: &Drive, seed: u64, file: &Path, flush
             let said = format!("{file}: the flash as a power cut after {at} would have left it, {size}");
             match device.order(Order::Show) {
                 Some(Answer::Done { faults, .. }) => Answer::Done { said, faults },
-                _ => gone(),
+                _ => Answer::gone(),
             }
         }
         Err(e) => Answer::Refused(e.to_string()),

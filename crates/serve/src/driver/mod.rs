@@ -9,6 +9,7 @@
 
 mod faults;
 mod options;
+mod orders;
 mod requests;
 mod start;
 mod task;
