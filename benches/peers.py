@@ -173,7 +173,7 @@ def compare(name: str, nandle: str, peers: list, options: argparse.Namespace) ->
         own = statistics.median(taken["nandle, from the text"])
         for what, times in taken.items():
             middle = statistics.median(times)
-            ratio = "" if what.startswith("nandle") else f"{middle / own:.1f}"
+            ratio = "" if what.startswith("nandle") else f"{middle / own:.1f}" if own else "-"
             print(f"| `{name}` | {what} | {asked:,} | {middle:.2f} | {min(times):.2f} to {max(times):.2f} | {ratio} |")
         for peer, place in zip(peers, folders):
             served = peer.served(place)

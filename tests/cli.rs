@@ -520,6 +520,40 @@ fn a_run_without_clocks_counts_the_same_and_shows_no_times() {
     assert!(said.contains("expected them without --untimed"), "{said}");
 }
 
+#[cfg(unix)]
+#[test]
+fn peers_get_the_same_requests_and_the_table_has_all() {
+    use std::os::unix::fs::PermissionsExt;
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let dir = temp();
+    // A peer that burns some time, and reports the lines of the trace that its configuration names.
+    let peer = dir.path().join("MQSim");
+    let script = "#!/bin/sh\ngrep -q '<Block_No_Per_Plane>512</Block_No_Per_Plane>' \"$2\" || exit 1\n\
+        trace=$(sed -n 's/.*<File_Path>\\(.*\\)<.File_Path>.*/\\1/p' \"$4\")\n\
+        n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done\n\
+        echo \"<Request_Count>$(wc -l < \"$trace\")<\" > workload_scenario_1.xml\n";
+    std::fs::write(&peer, script).expect("room");
+    std::fs::set_permissions(&peer, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let bench = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
+    let run = |extra: &[&str]| {
+        let options =
+            ["-B", bench, "--nandle", env!("CARGO_BIN_EXE_nandle"), "--runs", "2", "--requests", "700"];
+        let mut command = std::process::Command::new("python3");
+        command.args(options).args(extra).output().expect("it runs")
+    };
+    let out = run(&["--workloads", "common", "--mqsim", &peer.to_string_lossy()]);
+    let (table, said) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success() && said.is_empty(), "{said}");
+    for row in ["nandle, from the text | 700 |", "nandle, generated | 700 |", "MQSim | 700 |"] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
+    assert_eq!(run(&["--workloads", "common"]).status.code(), Some(2));
+    assert_eq!(run(&["--mqsim", "nowhere"]).status.code(), Some(2));
+}
+
 #[test]
 fn requests_are_explained_operation_by_operation() {
     let dir = tempfile::tempdir().expect("a folder");
