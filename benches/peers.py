@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """CPU seconds of nandle beside other simulators, on the same requests from the same kind of text file.
 
-    benches/peers.py --mqsim PATH [--ssdsim PATH] [--runs N] [--workloads common,gc20] [--nandle PATH]
+    benches/peers.py --mqsim PATH [--runs N] [--workloads common,gc20] [--nandle PATH]
 
-A peer is a program that is there already: MQSim as its `make` leaves it, SSDSim (Yang Hu's) as `ssd`. Nothing of theirs is
-built or changed. Each workload is written once as text, with the peer's configuration of the same drive beside it; the
+A peer is a program that is there already: MQSim as its `make` leaves it. Nothing of it is built or changed. Each workload is written once as text, with the peer's configuration of the same drive beside it; the
 programs then run in turn, so that whatever else the machine does falls on all of them. What counts is the user CPU time of
 the whole program. Printed are the medians, and how many times as long a peer takes as nandle: ratios travel from machine
 to machine, seconds do not.
@@ -23,7 +22,7 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKLOADS = ("common", "gc20")
-# MQSim holds so many blocks of a plane free, SSDSim 13: both need them to get through `gc20`.
+# Blocks of a plane that MQSim holds free: it needs them to get through `gc20`.
 HELD = 10
 
 
@@ -113,58 +112,18 @@ class MQSim:
         return sum(int(n) for n in re.findall(r"<Request_Count>(\d+)<", result)[:1])
 
 
-class SSDSim:
-    """Without a buffer. More than 64 pages a block are beyond it: it gets more, smaller blocks."""
-
-    name, trace = "SSDSim", "ssdsim"
-
-    def __init__(self, program: str) -> None:
-        self.program = program
-
-    def prepare(self, drive: Drive, trace: pathlib.Path, folder: pathlib.Path) -> None:
-        g, t = drive.shape, drive.timing
-        blocks = g["blocks_per_plane"] * g["pages_per_block"] // 64
-        cycle = round(1000 / t["bus_mb_s"])
-        settings = {
-            "dram capacity": 0, **{f"chip number[{n}]": g["chips_per_channel"] for n in range(g["channels"])},
-            "channel number": g["channels"], "chip number": g["channels"] * g["chips_per_channel"],
-            "die number": g["dies_per_chip"], "plane number": g["planes_per_die"], "block number": blocks,
-            "page number": 64, "subpage page": g["page_bytes"] // 512, "page capacity": g["page_bytes"],
-            "subpage capacity": 512, "t_PROG": t["program_ns"][0], "t_BERS": t["erase_ns"], "t_R": t["read_ns"][0],
-            "t_WC": cycle, "t_RC": cycle, "erase limit": 1_000_000, "address mapping": 1, "wear leveling": 1, "gc": 1,
-            "overprovide": round(drive.spare, 4), "gc threshold": 13 / blocks, "buffer management": 0,
-            "scheduling algorithm": 1, "gc hard threshold": 13 / blocks, "allocation": 1, "static_allocation": 2,
-            "dynamic_allocation": 0, "advanced command": 0, "advanced command priority": 0, "greed CB command": 0,
-            "greed MPW command": 0, "aged": 0, "aged ratio": 0,
-        }
-        (folder / "page.parameters").write_text("".join(f"{key} = {value};\n" for key, value in settings.items()))
-        # It loops for ever on an empty last line, and has room for short names only.
-        (folder / "t").write_bytes(trace.read_bytes().rstrip(b"\n"))
-
-    def run(self, folder: pathlib.Path) -> float:
-        cpu, said = seconds([self.program], folder, "t\n")
-        if "completed" not in said:
-            sys.exit(f"SSDSim did not come to its end. It said:\n{said[-2000:]}")
-        return cpu
-
-    def served(self, folder: pathlib.Path) -> int:
-        result = (folder / "statistic10.dat").read_text(errors="replace")
-        return sum(int(n) for n in re.findall(r"(?:read|write) request count:\s*(\d+)", result))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mqsim", metavar="PATH", help="MQSim's program")
-    parser.add_argument("--ssdsim", metavar="PATH", help="SSDSim's program")
     parser.add_argument("--nandle", metavar="PATH", help="nandle's program; built for release if not given")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each (3)")
     parser.add_argument("--workloads", default=",".join(WORKLOADS), metavar="NAMES", help="of common, gc20, gc10")
     parser.add_argument("--requests", type=int, metavar="N", help="fewer requests, to try it out")
     options = parser.parse_args()
-    peers = [Peer(os.path.abspath(path)) for Peer, path in ((MQSim, options.mqsim), (SSDSim, options.ssdsim)) if path]
+    peers = [Peer(os.path.abspath(path)) for Peer, path in ((MQSim, options.mqsim),) if path]
     names = options.workloads.split(",")
     if not peers:
-        parser.error("no peer: expected --mqsim PATH, --ssdsim PATH or both")
+        parser.error("no peer: expected --mqsim PATH")
     if options.runs < 1:
         parser.error(f"--runs {options.runs}: expected at least 1")
     for peer in peers:
@@ -214,7 +173,7 @@ def compare(name: str, nandle: str, peers: list, options: argparse.Namespace) ->
         own = statistics.median(taken["nandle, from the text"])
         for what, times in taken.items():
             middle = statistics.median(times)
-            ratio = "" if what.startswith("nandle") else f"{middle / own:.1f}"
+            ratio = "" if what.startswith("nandle") else f"{middle / own:.1f}" if own else "-"
             print(f"| `{name}` | {what} | {asked:,} | {middle:.2f} | {min(times):.2f} to {max(times):.2f} | {ratio} |")
         for peer, place in zip(peers, folders):
             served = peer.served(place)

@@ -22,7 +22,7 @@ pub fn summary(s: &Summary) -> String {
     let _ = writeln!(
         t,
         "run       {} simulated in {:.2} CPU s, {} requests per CPU s, {} peak memory",
-        if s.untimed { "untimed: nothing".into() } else { time(s.simulated_ns as f64) },
+        if s.untimed { "no time".into() } else { time(s.simulated_ns as f64) },
         s.cpu_s,
         count(s.requests_per_cpu_s as u64),
         bytes(s.peak_rss_bytes)
@@ -54,10 +54,10 @@ fn latencies(t: &mut String, s: &Summary) {
     );
     let kinds = [("read", &h.read), ("write", &h.write), ("trim", &h.trim), ("flush", &h.flush)];
     for (name, r) in kinds.into_iter().filter(|(_, r)| r.requests > 0) {
-        line(t, name, r);
+        line(t, name, r, s.untimed);
     }
     if kinds.iter().filter(|(_, r)| r.requests > 0).count() != 1 {
-        line(t, "all", &h.all);
+        line(t, "all", &h.all, s.untimed);
     }
     users(t, s);
     let mut more = Vec::new();
@@ -96,26 +96,29 @@ fn users(t: &mut String, s: &Summary) {
     for user in s.users.iter().take(USERS) {
         let _ = writeln!(t, "  {}", user.name);
         let kinds = [("- read", &user.read), ("- write", &user.write), ("- flush", &user.flush)];
-        kinds.into_iter().filter(|(_, r)| r.requests > 0).for_each(|(name, r)| line(t, name, r));
+        kinds.into_iter().filter(|(_, r)| r.requests > 0).for_each(|(name, r)| line(t, name, r, s.untimed));
     }
     if s.users.len() > USERS {
         let _ = writeln!(t, "          and {} users more, in summary.json", s.users.len() - USERS);
     }
 }
 
-fn line(t: &mut String, name: &str, r: &Requests) {
+/// `untimed`: there are no rates and no latencies to show.
+fn line(t: &mut String, name: &str, r: &Requests, untimed: bool) {
     let percentile = |key: &str| r.lat_ns.percentile.get(key).copied().unwrap_or(0) as f64;
+    let unless = |absent: bool, shown: String| if absent { "-".into() } else { shown };
+    let latency = |ns: f64| unless(untimed, time(ns));
     let _ = writeln!(
         t,
         "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         count(r.requests),
-        count(r.iops as u64),
-        if name == "trim" { "-".into() } else { format!("{}/s", bytes(r.bw_bytes as u64)) },
-        time(r.lat_ns.mean),
-        time(percentile("50.000000")),
-        time(percentile("99.000000")),
-        time(percentile("99.900000")),
-        time(r.lat_ns.max as f64)
+        unless(untimed, count(r.iops as u64)),
+        unless(untimed || name == "trim", format!("{}/s", bytes(r.bw_bytes as u64))),
+        latency(r.lat_ns.mean),
+        latency(percentile("50.000000")),
+        latency(percentile("99.000000")),
+        latency(percentile("99.900000")),
+        latency(r.lat_ns.max as f64)
     );
 }
 

@@ -481,6 +481,80 @@ fn the_power_goes_and_comes_back() {
 }
 
 #[test]
+fn a_run_without_clocks_counts_the_same_and_shows_no_times() {
+    let dir = temp();
+    let sized = ["--device", "gc20@1/4", "--workload", "gc20"];
+    let timed = run_json(&sized, dir.path());
+    let untimed = run_json(&[&sized[..], &["--untimed"]].concat(), dir.path());
+    let ratio = number(&untimed, "waf") / number(&timed, "waf");
+    assert!((ratio - 1.0).abs() < 0.005, "{ratio}");
+    assert_eq!((at(&timed, "untimed"), at(&untimed, "untimed")), (&Value::Bool(false), &Value::Bool(true)));
+    assert_eq!(at(&untimed, "host.write.requests"), at(&timed, "host.write.requests"));
+    for key in ["simulated_ns", "host.write.iops", "host.write.lat_ns.mean", "host.write.lat_ns.max"] {
+        assert!(number(&timed, key) > 0.0 && number(&untimed, key) == 0.0, "{key}");
+    }
+    let notes = at(&untimed, "notes").to_string();
+    assert!(notes.contains("untimed: every operation ends as soon as it may begin"), "{notes}");
+
+    let some = ["--untimed", "--requests", "3000"];
+    let shown = good(&[&["run"], &some[..]].concat(), dir.path());
+    assert!(shown.contains("no time simulated"), "{shown}");
+    let compared =
+        good(&[&["compare", "--schemes", "page,waflash", "--json", "-"], &some[..]].concat(), dir.path());
+    let compared: Value = serde_json::from_str(&compared).expect("JSON");
+    assert!(
+        compared[1]["summary"]["notes"].to_string().contains("WAFLASH merges in idle time"),
+        "{compared}"
+    );
+    assert_eq!(compared[1]["ratios"]["host.write.lat_ns.mean"], Value::Null);
+    let grid = "workloads = [\"random-write\"]\nrequests = 3000\nuntimed = true\n";
+    std::fs::write(dir.path().join("g.toml"), grid).expect("room");
+    good(&["sweep", "g.toml"], dir.path());
+    let runs = std::fs::read_dir(dir.path().join("g.runs")).expect("runs");
+    let summaries =
+        runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("summary.json")).ok());
+    assert_eq!(summaries.filter(|s| s.contains("\"untimed\": true")).count(), 1);
+    // Verified, through power cuts.
+    run_json(&["--untimed", "--verify", "--requests", "3000", "--power-cut-at", "random:3"], dir.path());
+    let said = refused(&["run", "--untimed", "--explain", "3"], dir.path());
+    assert!(said.contains("expected them without --untimed"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn peers_get_the_same_requests_and_the_table_has_all() {
+    use std::os::unix::fs::PermissionsExt;
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let dir = temp();
+    // A peer that burns some time, and reports the lines of the trace that its configuration names.
+    let peer = dir.path().join("MQSim");
+    let script = "#!/bin/sh\ngrep -q '<Block_No_Per_Plane>512</Block_No_Per_Plane>' \"$2\" || exit 1\n\
+        trace=$(sed -n 's/.*<File_Path>\\(.*\\)<.File_Path>.*/\\1/p' \"$4\")\n\
+        n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done\n\
+        echo \"<Request_Count>$(wc -l < \"$trace\")<\" > workload_scenario_1.xml\n";
+    std::fs::write(&peer, script).expect("room");
+    std::fs::set_permissions(&peer, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let bench = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
+    let run = |extra: &[&str]| {
+        let options =
+            ["-B", bench, "--nandle", env!("CARGO_BIN_EXE_nandle"), "--runs", "2", "--requests", "700"];
+        let mut command = std::process::Command::new("python3");
+        command.args(options).args(extra).output().expect("it runs")
+    };
+    let out = run(&["--workloads", "common", "--mqsim", &peer.to_string_lossy()]);
+    let (table, said) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success() && said.is_empty(), "{said}");
+    for row in ["nandle, from the text | 700 |", "nandle, generated | 700 |", "MQSim | 700 |"] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
+    assert_eq!(run(&["--workloads", "common"]).status.code(), Some(2));
+    assert_eq!(run(&["--mqsim", "nowhere"]).status.code(), Some(2));
+}
+
+#[test]
 fn requests_are_explained_operation_by_operation() {
     let dir = tempfile::tempdir().expect("a folder");
     let arguments =

@@ -356,8 +356,11 @@ MUTANTS = {
 
         # Clients.
         ("a virtual machine that leaves leaves a thread", "let _ = self.over.1.notify();", "", HOSTILE + " a_client_that"),
-        ("what somebody wants to see of the drive is looked up in one go", "while !over && now - began < SLICE {",
-         "while !over {", HOSTILE + " questions"),
+        ("all that is asked about the drive goes before requests", "self.inbox.looked(client, (!over).then_some(look));",
+         "self.inbox.looked(client, (!over).then_some(look)); if self.inbox.looks() { self.next_look = 0; "
+         "return self.look(); }", HOSTILE + " questions"),
+        ("a request counts for as much as it names", "io.bytes.clamp(LEAST, MOST),", "io.bytes.max(LEAST),",
+         "-p nandle-serve --lib inbox::"),
         ("a client may borrow all that there is", "let may = turn && before + bytes <= self.free;",
          "let may = turn && bytes <= self.free;", "-p nandle-serve --lib budget::"),
         ("a handshake of single bytes goes on", "let handshake = Some(Instant::now() + handshake);",

@@ -75,11 +75,11 @@ fn life(dir: &Path, library: &Path, scheme: &str, kind: &str, draw: &mut Stream,
     let mut writer = Writer::new(client, sectors);
     writer.may_fail = true;
     tally.lives += 1;
-    let begun = Instant::now();
+    let began = Instant::now();
     let mut rotten = false;
     let mut ended = Ok(());
     // Until it has happened, and for a little after that.
-    while ended.is_ok() && begun.elapsed() < Duration::from_secs(20) {
+    while ended.is_ok() && began.elapsed() < Duration::from_secs(20) {
         ended = writer.work(draw, Instant::now() + Duration::from_millis(100));
         if ended.is_ok() {
             ended = writer.drain();

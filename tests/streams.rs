@@ -866,6 +866,7 @@ fn reclaim_units_are_counted_by_the_stream_that_wrote_them() {
     config.streams.count = 3;
     config.buffer.bytes = 0;
     config.recovery.checkpoint_interval = 0;
+    config.op_ratio = 1.0;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     let g = ssd.flash().geometry();
     let (spp, stripe) = (u64::from(g.sectors_per_page()), u64::from(g.planes() * g.pages_per_block));

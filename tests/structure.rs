@@ -65,6 +65,7 @@ fn flash_imports_downwards() {
             "timing",
             "array",
             "slots",
+            "slc",
             "superblock",
             "changes",
             "stages",

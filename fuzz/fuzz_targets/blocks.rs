@@ -109,7 +109,7 @@ fn model(disk: &mut [u8], io: &Io, sector: u64) -> Result<Vec<u8>, Status> {
 
 fuzz_target!(|data: &[u8]| {
     let options = Options { timing: Timing::Off, ..Options::default() };
-    let scheme = if data.len() % 2 == 0 { "page" } else { "waflash" };
+    let scheme = if data.len().is_multiple_of(2) { "page" } else { "waflash" };
     let (driver, device) = Driver::start(&small_drive(scheme), None, &options).expect("a drive");
     let running = std::thread::spawn(move || driver.run().expect("it serves"));
     let shape = device.shape();

@@ -259,7 +259,7 @@ impl Asked {
         let decoded = match traces {
             _ if piped => None,
             Some(traces) => Some(traces.decoded(path, &self.trace, limit)?),
-            None => Some(Arc::new(Decoded::read(path, &self.trace, limit, MOST_HELD_ALONE)?)),
+            None => Some(Arc::new(Decoded::read(path, &self.trace, limit, held_alone(path))?)),
         };
         let mut notes = decoded.as_ref().map_or_else(Vec::new, |d| d.notes.clone());
         let footprint = decoded.as_ref().map(|d| &d.footprint);
@@ -415,8 +415,12 @@ pub(crate) fn ageing(
 /// Most requests of one trace that are held in memory for several runs (2.5 GB).
 const MOST_HELD: u64 = 64 << 20;
 
-/// Most requests that one run holds (160 MB): reading a longer trace twice takes less memory.
-const MOST_HELD_ALONE: u64 = 4 << 20;
+/// Requests that one run holds (160 MB at most), so as not to read its trace twice; of a large file none, which
+/// takes less memory.
+fn held_alone(path: &Path) -> u64 {
+    const LARGE: u64 = 128 << 20;
+    if std::fs::metadata(path).is_ok_and(|file| file.len() <= LARGE) { 4 << 20 } else { 0 }
+}
 
 /// A trace that was read through once: what it touches, and its requests unless they are too many.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Array, Block, Nand, PageType, Ppn};
+use crate::{Array, Block, Ppn};
 
 /// Which blocks are written in SLC mode, and how long that takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ impl Array {
     /// Whether `block` is written in SLC mode. An erased block is in none.
     #[inline]
     pub fn is_slc(&self, block: Block) -> bool {
-        self.blocks[self.at(block)].slc
+        self.slc_labels.is_some() && self.blocks[self.at(block)].slc
     }
 
     /// Pages that can be programmed in `block`: in SLC mode one for each word line.
@@ -63,25 +63,5 @@ impl Array {
         let block = self.geometry.block_of(ppn);
         let page = self.geometry.page_of(ppn) >> self.slot_bits;
         self.cell.allows(self.is_slc(block), &self.programmed(block), page)
-    }
-}
-
-impl Nand {
-    /// How long the array takes to program `ppn`, a page of type `kind`.
-    #[inline(always)]
-    pub(crate) fn program_ns(&self, ppn: Ppn, kind: PageType) -> u64 {
-        self.in_slc_mode(ppn).and_then(|slc| slc.program_ns).unwrap_or_else(|| self.timing.program(kind))
-    }
-
-    /// ... and to read it.
-    #[inline(always)]
-    pub(crate) fn read_ns(&self, ppn: Ppn, kind: PageType) -> u64 {
-        self.in_slc_mode(ppn).and_then(|slc| slc.read_ns).unwrap_or_else(|| self.timing.read(kind))
-    }
-
-    #[inline(always)]
-    fn in_slc_mode(&self, ppn: Ppn) -> Option<&SlcMode> {
-        let slc = self.slc.as_ref()?;
-        self.array.is_slc(self.geometry().block_of(ppn)).then_some(slc)
     }
 }

@@ -254,6 +254,14 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_left_for_the_next_one() {
+        let (budget, all) = clients::<6>();
+        // Four times as much as one may have is all that there is to borrow.
+        let _held: Vec<Vec<Room>> = all.iter().map(|one| fill(one, MIB)).collect();
+        assert!(Account::new(&budget).try_enter(2 * MIB).is_some());
+    }
+
+    #[test]
     fn one_alone_has_what_a_client_may_have() {
         let (_, [one]) = clients();
         assert_eq!(fill(&one, MIB).len() as u64, MOST_BYTES_UNDER_WAY / MIB - 1);

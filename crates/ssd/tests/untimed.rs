@@ -110,10 +110,9 @@ fn write_amplification_is_that_of_the_timed_drive() {
             hot_and_cold,
         ),
         (
-            "across, compaction",
+            "across, buffer",
             with(|c| {
                 c.scheme.mapping = "across".into();
-                c.scheme.compaction = true;
                 c.buffer.bytes = 1 << 20;
                 c.op_ratio = 0.4;
             }),
@@ -161,6 +160,7 @@ fn policies_that_look_at_time_say_what_they_take_for_granted() {
         ("PC-LRU", |c| c.scheme.buffer = "pc-lru".into()),
         ("MCA", |c| c.scheme.buffer = "mca".into()),
         ("cleaning ahead", |c| c.buffer.clean_ahead = true),
+        ("the SLC cache", |c| (c.cell.kind, c.slc.dynamic_share) = (CellKind::Tlc, 0.2)),
         ("WAFLASH", |c| c.scheme.mapping = "multi-version".into()),
     ]);
     for (what, set) in looks {

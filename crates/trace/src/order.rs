@@ -18,7 +18,9 @@ pub(crate) struct Order {
     /// Rows before `upto` are final, those before `at` handed out.
     at: usize,
     upto: usize,
+    /// Time of the row that was appended last, and the latest of all.
     newest: u64,
+    latest: u64,
     last_out: u64,
     /// Rows earlier than the row before them.
     pub out_of_order: u64,
@@ -36,6 +38,7 @@ impl Order {
             at: 0,
             upto: 0,
             newest: 0,
+            latest: 0,
             last_out: 0,
             out_of_order: 0,
             clamped: 0,
@@ -64,9 +67,10 @@ impl Order {
         for row in &self.rows[from..] {
             if row.time < self.newest {
                 self.out_of_order += 1;
-                self.unsorted = true;
             }
             self.newest = row.time;
+            self.unsorted |= row.time < self.latest;
+            self.latest = self.latest.max(row.time);
         }
     }
 

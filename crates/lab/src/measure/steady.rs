@@ -316,7 +316,8 @@ impl Settling {
         });
         let idle = written == 0 && (ended || latency[Op::Read as usize].requests >= PATIENCE);
         // A range of which much is still being written for the first time is no measure of a drive write yet.
-        let enough = !grows && written as f64 >= self.until.at_most * drive_write as f64;
+        let of = if grows { ssd.layout().logical_bytes } else { drive_write };
+        let enough = written as f64 >= self.until.at_most * of as f64;
         let over = verdict.steady || idle || enough;
         self.verdict = Some(verdict);
         over

@@ -122,7 +122,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         device_bytes: DeviceBytes { raw, logical },
         op_ratio: (raw as f64 - logical as f64) / logical as f64,
         op_effective_ratio: usable / logical as f64 - 1.0,
-        prepare: context.prepare,
+        prepare: Prepare { simulated_ns: ns(context.prepare.simulated_ns), ..context.prepare },
         trace: context.trace,
         host: host(ssd, meter, simulated_ns),
         users: users(meter, simulated_ns),

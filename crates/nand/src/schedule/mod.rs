@@ -11,6 +11,7 @@ mod gone;
 mod orders;
 mod parity;
 mod passing;
+mod slc;
 mod untimed;
 
 use std::collections::VecDeque;
@@ -184,7 +185,7 @@ pub struct Ready {
 #[derive(Clone, Debug)]
 pub struct Nand {
     pub(crate) array: Array,
-    pub(crate) timing: Timing,
+    timing: Timing,
     endurance: u32,
     pub(crate) ops: Vec<Op>,
     free: u32,
@@ -209,7 +210,7 @@ pub struct Nand {
     faults: Option<Box<Faults>>,
     retries: Option<Box<Retries>>,
     stages: Stages,
-    pub(crate) slc: Option<SlcMode>,
+    slc: Option<SlcMode>,
     /// Operations that may begin, where time does not count.
     at_once: VecDeque<u32>,
 }

@@ -1,10 +1,9 @@
 //! What is asked of the file, as the drive wants it.
 
 use fuser::Errno;
-use nandle_io::Status;
 use rustix::fs::FallocateFlags;
 
-use crate::{Fault, Io, Shape};
+use crate::{Io, Shape};
 
 /// What `fallocate` asks for.
 #[derive(Debug)]
@@ -48,46 +47,5 @@ pub fn fallocate(shape: &Shape, offset: u64, bytes: u64, mode: i32) -> Asked {
         }
     } else {
         Asked::Refuse(Errno::EOPNOTSUPP)
-    }
-}
-
-/// The error number that stands for a fault.
-#[must_use]
-pub fn errno(fault: Fault) -> Errno {
-    match fault {
-        Fault::Drive(status) => errno_of(status),
-        Fault::Image | Fault::Gone | Fault::Failed => Errno::EIO,
-        Fault::Full => Errno::ENOSPC,
-    }
-}
-
-/// The error number that stands for a command's failure.
-fn errno_of(status: Status) -> Errno {
-    match status {
-        Status::OutOfRange => Errno::EINVAL,
-        Status::ReadOnly => Errno::EROFS,
-        Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
-            Errno::EOPNOTSUPP
-        }
-        // A success that failed would be a fault of ours.
-        Status::MediaError | Status::Ok => Errno::EIO,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_differ_where_a_file_system_can_tell() {
-        for status in Status::ALL.into_iter().filter(|&status| status != Status::Ok) {
-            let expected = match status {
-                Status::OutOfRange => Errno::EINVAL,
-                Status::ReadOnly => Errno::EROFS,
-                Status::MediaError => Errno::EIO,
-                _ => Errno::EOPNOTSUPP,
-            };
-            assert_eq!(errno(Fault::Drive(status)), expected, "{status}");
-        }
     }
 }

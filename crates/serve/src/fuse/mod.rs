@@ -16,10 +16,11 @@ use fuser::{
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+use nandle_io::Status;
 use rustix::mount::UnmountFlags;
 
-use self::blk::{Asked, errno};
-use crate::{Device, Error, Io};
+use self::blk::Asked;
+use crate::{Device, Error, Fault, Io};
 
 /// The file's name.
 pub const NAME: &str = "disk";
@@ -95,6 +96,27 @@ impl Drop for Mounted {
 
 struct Disk {
     device: Device,
+}
+
+fn errno(fault: Fault) -> Errno {
+    match fault {
+        Fault::Drive(status) => errno_of(status),
+        Fault::Image | Fault::Gone | Fault::Failed => Errno::EIO,
+        Fault::Full => Errno::ENOSPC,
+    }
+}
+
+/// The error number that stands for a command's failure.
+fn errno_of(status: Status) -> Errno {
+    match status {
+        Status::OutOfRange => Errno::EINVAL,
+        Status::ReadOnly => Errno::EROFS,
+        Status::Unsupported | Status::Overlap | Status::TooManyRanges | Status::NoCleanBlocks => {
+            Errno::EOPNOTSUPP
+        }
+        // A success that failed would be a fault of ours.
+        Status::MediaError | Status::Ok => Errno::EIO,
+    }
 }
 
 impl Disk {
@@ -257,5 +279,23 @@ impl Filesystem for Disk {
             }
         }
         reply.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_differ_where_a_file_system_can_tell() {
+        for status in Status::ALL.into_iter().filter(|&status| status != Status::Ok) {
+            let expected = match status {
+                Status::OutOfRange => Errno::EINVAL,
+                Status::ReadOnly => Errno::EROFS,
+                Status::MediaError => Errno::EIO,
+                _ => Errno::EOPNOTSUPP,
+            };
+            assert_eq!(errno(Fault::Drive(status)), expected, "{status}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Ssd;
 use crate::collect::victim::VictimKind;
+use crate::space::Fold;
 
 impl Ssd {
     /// What the drive's policies take for granted where time does not count (`timing.untimed`); nothing if it does.
@@ -21,6 +22,10 @@ impl Ssd {
                 "cost-benefit counts the age of blocks in rounds of operations and gaps between arrivals",
             ),
             (self.buffer.is_some() && config.buffer.clean_ahead, "cleaning ahead always finds a die idle"),
+            (
+                !config.slc.is_off() && config.slc.fold != Fold::Pressure,
+                "the SLC cache is folded for idleness only in the gaps between arrivals",
+            ),
         ];
         let own = own.into_iter().filter(|&(looks, _)| looks).map(|(_, what)| what);
         own.chain(self.schemes.without_time()).collect()

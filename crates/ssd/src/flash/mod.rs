@@ -16,6 +16,7 @@ mod stats;
 mod ticket;
 mod translation;
 mod write;
+mod written;
 
 pub use records::{Record, SchemeRecord, TrimRecord};
 pub use relocate::Moved;

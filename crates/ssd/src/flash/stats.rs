@@ -1,8 +1,5 @@
 //! What a run adds up to; plain counters, read by whoever reports them.
 
-use super::Flash;
-use crate::space::{GroupId, State};
-
 /// Counters of a drive since power-on (or since they were reset).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -118,26 +115,4 @@ pub struct StreamCount {
     pub host_sectors: u64,
     /// Sectors' worth of pages programmed for it, by the host and by collection of its blocks.
     pub media_sectors: u64,
-}
-
-impl Flash {
-    /// Blocks (reclaim units) that are written: for each host group in turn, then all others. Those of a stream's survivors, where
-    /// they are kept apart, come behind those of all streams.
-    pub fn blocks_of_groups(&self) -> Vec<u64> {
-        let (blocks, array) = (self.blocks(), self.array());
-        let mut counts = vec![0; self.space().host_groups() as usize + 1];
-        let rest = counts.len() - 1;
-        for (block, state) in blocks.each() {
-            let first = array
-                .nth_strict(block, 0)
-                .filter(|_| state != State::Free && array.pages_programmed(block) > 0);
-            if let Some(first) = first {
-                // A page that power was lost in says nothing of who wrote it.
-                let group = GroupId::from_number(array.oob(first).stream);
-                let of = if let GroupId::Host(n) = group { usize::from(n).min(rest) } else { rest };
-                counts[of] += 1;
-            }
-        }
-        counts
-    }
 }

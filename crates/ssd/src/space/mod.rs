@@ -6,6 +6,7 @@
 use nandle_nand::{Block, Geometry, Ppn};
 
 mod blocks;
+mod cached;
 pub mod claims;
 mod config;
 mod dedicated;
@@ -556,11 +557,12 @@ impl Space {
     }
 
     /// The plane in which `group` has a page that is not full yet, where units share pages.
-    #[inline]
+    #[inline(always)]
     fn gathers_in(&self, group: GroupId, media: &Media) -> Option<u32> {
-        if self.gathering.is_empty() {
-            return None;
-        }
+        if self.gathering.is_empty() { None } else { self.filling_plane(group, media) }
+    }
+
+    fn filling_plane(&self, group: GroupId, media: &Media) -> Option<u32> {
         let in_part = |group: GroupId| {
             let plane = self.gathering[group.place(self.host_groups())];
             self.is_filling(plane, group, media).then_some(plane)
