@@ -439,7 +439,16 @@ fn every_preset_runs() {
     let dir = temp();
     for line in good(&["presets"], dir.path()).lines().take_while(|l| !l.is_empty()) {
         let name = line.split_whitespace().next().expect("a name");
-        let s = run_json(&["--device", name, "--requests", "100"], dir.path());
+        let args = ["run", "--json", "-", "--device", name, "--requests", "100"];
+        let out = nandle(&args, dir.path());
+        if text(&out.stderr).contains("are to be had (MemAvailable)") {
+            // The largest may need more memory than is free here, and say so before they begin.
+            assert!(out.status.code() == Some(2) && name.ends_with("tb"), "{name}: {}", text(&out.stderr));
+            eprintln!("{name}: too little memory is free, left out");
+            continue;
+        }
+        let s: Value =
+            serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{name}: {}", text(&out.stderr)));
         assert_eq!(number(&s, "host.write.requests"), 100.0, "{name}");
         assert_eq!(at(&s, "device"), name);
     }
