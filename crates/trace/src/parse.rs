@@ -40,7 +40,7 @@ pub(crate) fn int(bytes: &[u8]) -> Option<u64> {
 
 /// The digits at the beginning, of at most 19, as a number, and how many they are; none if there is something else.
 ///
-/// Eight at a time are checked and added up as one word: digit by digit, numbers were half the time of a line.
+/// Eight at a time are checked and added up as one word.
 #[inline]
 fn leading(bytes: &[u8]) -> Option<(u64, usize)> {
     let (mut n, mut at) = (0, 0);
