@@ -94,7 +94,7 @@ def test_an_idle_read_takes_what_its_parts_take():
 
 
 def test_time_goes_where_it_is_sent():
-    device = nandle.Device()
+    device = nandle.Device("demo-page")  # no link, no controller: an event is an operation
     assert device.next_event() is None
     assert device.step() is False
     device.run_until(5_000)
