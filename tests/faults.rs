@@ -156,3 +156,43 @@ fn random_failures_show_no_wrong_sector() {
     println!("{programs} programs, {erases} erases, {reads} sectors");
     assert!(programs > 20 && erases > 5 && reads > 100, "{programs}, {erases}, {reads}");
 }
+
+#[test]
+fn a_die_that_is_gone_shows_no_wrong_sector() {
+    let (mut unreadable, mut failures, mut read_only) = (0, 0, 0);
+    let mut stripes = device(FaultConfig::default());
+    (stripes.geometry.chips_per_channel, stripes.geometry.planes_per_die) = (2, 1);
+    stripes.scheme.striping = "superblock".into();
+    stripes.superblock.parity = 4;
+    let small = devices::small_devices().into_iter();
+    for (name, mut config) in small.chain([("superblocks with parity", stripes)]) {
+        // The oracle is told that the flash may fail; that it does so by itself is next to impossible.
+        config.faults = FaultConfig {
+            program_rate: 1e-15,
+            erase_rate: 1e-15,
+            read_rate: 1e-15,
+            ..FaultConfig::default()
+        };
+        // Room for the blocks that go.
+        let logical = f64::from(config.geometry.blocks_per_plane) / (1.0 + config.op_ratio);
+        config.geometry.blocks_per_plane += 8;
+        config.op_ratio = f64::from(config.geometry.blocks_per_plane) / logical - 1.0;
+        let mut ssd = Ssd::new(&config, UNIT, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut oracle = Oracle::of(&ssd);
+        let mut draw = Stream::new(5, name);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        let (sectors, last) = (ssd.layout().logical_sectors, config.geometry.dies());
+        let lost = ssd.lose_sectors(sectors / 4, 40);
+        assert!(!ssd.lose_die(last) && ssd.lose_die(last - 1), "{name}: dies 0 to {}", last - 1);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        // More is unreadable than the verdict allows for failures by chance: what could be read is judged.
+        assert!(oracle.complaints().is_empty(), "{name}: {}", oracle.complaints()[0]);
+        assert!(oracle.checked() > 1_000, "{name}: {} sectors compared", oracle.checked());
+        assert!(lost <= 40);
+        unreadable += oracle.unreadable();
+        failures += ssd.stats().program_failures;
+        read_only += u32::from(ssd.is_read_only());
+    }
+    println!("{unreadable} sectors, {failures} programs; {read_only} drives take no more writes");
+    assert!(unreadable > 100 && failures > 100, "{unreadable}, {failures}");
+}
