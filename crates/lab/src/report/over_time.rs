@@ -257,28 +257,31 @@ fn reclaim_units(page: &mut Page, run: &Loaded, cells: &Cells) {
         return;
     };
     let config: Option<nandle_ssd::DeviceConfig> = toml::from_str(&run.config).ok();
-    let Some(streams) = config.map(|config| config.streams.count as usize).filter(|&count| count > 1) else {
-        return;
-    };
-    let groups = (0..series.num_rows()).map(|row| blocks(row).len()).max().unwrap_or(0);
-    if groups == 0 {
-        return;
-    }
+    let Some(config) = config.filter(|config| config.streams.count > 1) else { return };
+    let rows: Vec<Vec<u64>> = (0..series.num_rows()).map(blocks).collect();
+    let groups = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let (streams, kind) =
+        (config.streams.count as usize, if config.scheme.has("fdp") { "handle" } else { "stream" });
     let name = |n: usize| match n {
         _ if n + 1 == groups => "collected together, and the drive's own".to_owned(),
-        _ if n < streams => format!("stream {n}"),
-        _ => format!("stream {}, collected", n - streams),
+        _ if n < streams => format!("{kind} {n}"),
+        _ => format!("{kind} {}, collected", n - streams),
     };
-    let names: Vec<String> = (0..groups).map(name).collect();
+    // Those that nobody used are no lines.
+    let used = |&n: &usize| rows.iter().any(|row| row.get(n).is_some_and(|&count| count > 0));
+    let groups: Vec<usize> = (0..groups).filter(used).collect();
+    if groups.is_empty() {
+        return;
+    }
+    let names: Vec<String> = groups.iter().map(|&n| name(n)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut csv = Csv::new(std::iter::once("start_s").chain(names.iter().copied()));
-    let mut lines = vec![vec![]; groups];
-    for row in 0..series.num_rows() {
-        let (at, counts) = (start.value(row) as f64 / 1e9, blocks(row));
-        if counts.len() == groups {
-            lines.iter_mut().zip(&counts).for_each(|(line, &count)| line.push((at, count as f64)));
-            csv.row(std::iter::once(at.to_string()).chain(counts.iter().map(u64::to_string)));
-        }
+    let mut lines = vec![vec![]; groups.len()];
+    for (row, counts) in rows.iter().enumerate().filter(|(_, counts)| !counts.is_empty()) {
+        let at = start.value(row) as f64 / 1e9;
+        let counts: Vec<u64> = groups.iter().map(|&n| counts.get(n).copied().unwrap_or(0)).collect();
+        lines.iter_mut().zip(&counts).for_each(|(line, &count)| line.push((at, count as f64)));
+        csv.row(std::iter::once(at.to_string()).chain(counts.iter().map(u64::to_string)));
     }
     let x =
         Axis { from_zero: false, to: cells.edges.last().copied(), ..Axis::linear("simulated time", seconds) };
