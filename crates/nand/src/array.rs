@@ -62,6 +62,24 @@ pub(crate) struct BlockState {
     pub slc: bool,
 }
 
+impl BlockState {
+    /// The first page of its life, with `stream`, says how it is written.
+    pub fn begin(&mut self, seq: u64, slc_labels: Option<[u16; 2]>, stream: u16) {
+        self.first_seq = seq;
+        self.slc = slc_labels.is_some_and(|labels| labels.contains(&stream));
+    }
+
+    /// Flash programs only blocks in which nothing is wrong.
+    #[inline(always)]
+    pub fn check_usable(&self, ppn: Ppn) {
+        assert!(
+            self.condition == BlockCondition::Good && self.erase == NONE,
+            "{} programmed in a block that is bad, undefined or to be erased",
+            page_name(ppn)
+        );
+    }
+}
+
 /// Pages, blocks and their contents.
 #[derive(Clone, Debug)]
 pub struct Array {
@@ -301,60 +319,53 @@ impl Array {
         self.nth_strict(block, self.pages_programmed(block))
     }
     /// The `n`th page (from 0) of `block` in the shadow order, if it has so many.
-    #[inline]
+    #[inline(always)]
     pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
-        (n < self.block_pages(block)).then(|| {
-            if self.is_slc(block) {
-                let page = ((n >> self.slot_bits) * self.cell.bits()) << self.slot_bits;
-                return self.geometry.ppn(block, page | n & (self.slots() - 1));
-            }
-            let (turn, at) = self.weave.split_turn(n >> self.slot_bits);
-            let page = self.weave.page(self.cell.strict_page(turn), at) << self.slot_bits;
-            self.geometry.ppn(block, page | n & (self.slots() - 1))
-        })
+        if n >= self.block_pages(block) {
+            return None;
+        }
+        let turn = n >> self.slot_bits;
+        let page = if self.is_slc(block) {
+            turn * self.cell.bits()
+        } else {
+            let (turn, at) = self.weave.split_turn(turn);
+            self.weave.page(self.cell.strict_page(turn), at)
+        };
+        Some(self.geometry.ppn(block, page << self.slot_bits | n & (self.slots() - 1)))
     }
 
-    /// Writes a page's out-of-band area and takes its place in the program order.
+    /// Writes a page's out-of-band area and takes its place in the program order. Its type, and where the state of
+    /// its column is kept.
     ///
     /// # Panics
     /// If the block is not usable or the page is not next in the program order: flash cannot do that.
     #[inline(always)]
-    pub fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) {
-        let block = self.geometry.block_of(ppn);
-        let (page, (row, _)) = (self.geometry.page_of(ppn), self.place(ppn));
-        let index = self.index(ppn);
-        self.check_usable(ppn);
-        let (block, column) = (self.at(block), self.at_column(ppn));
-        self.note_mode(block, oob.stream);
-        let slc = self.blocks[block].slc;
-        let state = &mut self.blocks[column];
+    pub(crate) fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) -> (PageType, usize) {
+        let at = self.at(self.geometry.block_of(ppn));
+        let (page, (row, column)) = (self.geometry.page_of(ppn), self.place(ppn));
+        let (index, column) = (self.index(ppn), at + column as usize);
+        let kind = self.cell.page_type(row);
+        let mut state = &mut self.blocks[at];
+        state.check_usable(ppn);
+        if state.programmed == 0 {
+            state.begin(self.next_seq, self.slc_labels, oob.stream);
+        }
+        state.programmed += 1;
+        let (slc, delta) = (state.slc, self.next_seq - state.first_seq);
+        self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
+        self.next_seq += 1;
+        if self.weave.width > 1 {
+            state = &mut self.blocks[column];
+        }
         assert!(
             page < self.geometry.pages_per_block && self.cell.allows(slc, &state.done, row),
             "{} programmed out of order or twice: {:?} programmed so far",
             page_name(ppn),
             state.done
         );
-        state.done[self.cell.page_type(row)] += 1;
-        let state = &mut self.blocks[block];
-        if state.programmed == 0 {
-            state.first_seq = self.next_seq;
-        }
-        state.programmed += 1;
-        let delta = self.next_seq - state.first_seq;
-        self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
-        self.next_seq += 1;
+        state.done[kind] += 1;
         self.oob.set(index, oob);
-    }
-
-    /// Flash programs only blocks in which nothing is wrong.
-    #[inline(always)]
-    pub(crate) fn check_usable(&self, ppn: Ppn) {
-        let state = &self.blocks[self.at(self.geometry.block_of(ppn))];
-        assert!(
-            state.condition == BlockCondition::Good && state.erase == NONE,
-            "{} programmed in a block that is bad, undefined or to be erased",
-            page_name(ppn)
-        );
+        (kind, column)
     }
 
     /// Erases a block at once; its wear is counted.
@@ -443,7 +454,15 @@ impl Array {
     }
 
     /// Copies the contents of `n` sectors from one page to another; what cannot be read stays unreadable.
+    #[inline]
     pub fn copy(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {
+        if self.unit() != 0 || self.any_lost() {
+            self.copy_contents(from, from_at, to, to_at, n);
+        }
+    }
+
+    #[inline(never)]
+    fn copy_contents(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {
         if self.unit() != 0 {
             let (from, to) = (self.sector(from, from_at), self.sector(to, to_at));
             for n in 0..n as usize {

@@ -42,20 +42,10 @@ impl Array {
         self.pages_programmed(block) == self.block_pages(block)
     }
 
-    /// The first page of a block's life says how it is written.
-    #[inline(always)]
-    pub(crate) fn note_mode(&mut self, at: usize, stream: u16) {
-        if let Some(labels) = self.slc_labels
-            && self.blocks[at].programmed == 0
-        {
-            self.blocks[at].slc = labels.contains(&stream);
-        }
-    }
-
     /// A block without pages is about to be laid down whose pages were programmed with `stream`.
     pub fn restore_mode(&mut self, block: Block, stream: u16) {
-        let at = self.at(block);
-        self.note_mode(at, stream);
+        let (at, next) = (self.at(block), self.next_seq);
+        self.blocks[at].begin(next, self.slc_labels, stream);
     }
 
     /// Whether `page` of a block (of those that are programmed one by one) may follow what [`Array::programmed`] says.

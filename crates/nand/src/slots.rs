@@ -42,14 +42,13 @@ impl Array {
     /// # Panics
     /// If the block is not usable or the slot is not next in the program order: flash cannot do that.
     pub(crate) fn enter(&mut self, ppn: Ppn, oob: &Oob<'_>) {
-        self.check_usable(ppn);
         let block = self.geometry.block_of(ppn);
+        self.blocks[self.at(block)].check_usable(ppn);
         assert!(
             self.next_strict(block) == Some(ppn),
             "{} entered out of order or twice",
             crate::oob::page_name(ppn)
         );
-        self.note_mode(self.at(block), oob.stream);
         let opens = self.first_slot(ppn) == ppn;
         let kind = self.page_type(ppn);
         let index = self.index(ppn);
@@ -59,7 +58,7 @@ impl Array {
         assert!(state.open != opens, "{} follows a page that is still open", crate::oob::page_name(ppn));
         state.open = true;
         if state.programmed == 0 {
-            state.first_seq = self.next_seq;
+            state.begin(self.next_seq, self.slc_labels, oob.stream);
         }
         // Until it is sealed it counts as the newest page that there is.
         self.seq[index] = (self.next_seq - state.first_seq).try_into().unwrap_or(u32::MAX);

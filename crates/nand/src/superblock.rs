@@ -17,7 +17,7 @@ impl Array {
     /// Where the state of the first column of `block` is kept, which says what holds for all of it.
     #[inline(always)]
     pub(crate) fn at(&self, block: Block) -> usize {
-        if self.weave.width == 1 { block.0 as usize } else { block.0 as usize * self.weave.width as usize }
+        block.0 as usize * self.weave.width as usize
     }
     /// Where the state of the column of `ppn` is kept.
     #[inline(always)]

@@ -1,42 +1,73 @@
 //! Dies and channels at work, from event to event.
 
-use super::{Nand, Phase, Suspended};
+use super::{Die, Nand, Phase, Suspended};
 use crate::op::{NONE, Op};
 use crate::{Array, Cause, Done, Kind, OpId, Ppn, Suspend, Time};
 
+impl Die {
+    /// The array works from `start` on; until when.
+    #[inline(always)]
+    fn start_array(&mut self, start: Time, duration: u64) -> Time {
+        self.phase = Phase::Array;
+        (self.array_start, self.array_end) = (start, start + duration);
+        self.busy_ns += duration;
+        self.array_end
+    }
+}
+
+/// How long the array works on `op` and on what other planes do with it.
+#[inline(always)]
+fn longest(ops: &[Op], op: u32) -> u64 {
+    let head = &ops[op as usize];
+    let (mut longest, mut op) = (head.array_ns, head.group);
+    while op != NONE {
+        longest = longest.max(ops[op as usize].array_ns);
+        op = ops[op as usize].group;
+    }
+    longest
+}
+
+// Slices are taken out of `self` first, so that their bounds are not read again behind every store.
 impl Nand {
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn enqueue(&mut self, op: u32) {
         if self.timing.untimed {
             return self.enqueue_untimed(op);
         }
-        let slot = &mut self.ops[op as usize];
+        let ops = self.ops.as_mut_slice();
+        let slot = &mut ops[op as usize];
         slot.order = self.order;
         self.order += 1;
         let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
         let host_read = class == 0;
         let die_number = self.array.flash().die_of_plane(slot.plane);
+        let parity = std::mem::replace(&mut slot.parity, NONE);
         let die = &mut self.dies[die_number as usize];
         let list = &mut die.queue[class];
         if die.filled & 1 << class == 0 {
             die.filled |= 1 << class;
             list.head = op;
         } else {
-            self.ops[list.tail as usize].next = op;
+            ops[list.tail as usize].next = op;
         }
         list.tail = op;
-        let parity = std::mem::replace(&mut self.ops[op as usize].parity, NONE);
         if !die.dirty && (die.phase == Phase::Idle || (host_read && self.timing.suspend != Suspend::None)) {
             die.dirty = true;
             self.dirty.push(die_number);
         }
         if parity != NONE {
-            self.release_wait(parity);
+            self.release_parity(parity);
         }
     }
 
+    /// The last program that the parity of its stripe waits for is queued.
+    #[inline(never)]
+    fn release_parity(&mut self, parity: u32) {
+        self.release_wait(parity);
+    }
+
     /// Starts whatever can start now. Call after each batch of orders.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&mut self) {
         while let Some(die) = self.dirty.pop() {
             let state = &mut self.dies[die as usize];
@@ -53,13 +84,14 @@ impl Nand {
 
     #[inline(never)]
     pub(super) fn dispatch(&mut self, die_number: u32) {
+        let ops = self.ops.as_mut_slice();
         let die = &mut self.dies[die_number as usize];
         debug_assert!(die.op == NONE, "two operations on a die");
         let class = if die.suspended.is_some() {
             // A suspended operation resumes as soon as no host read waits.
             (die.filled & 1 != 0).then_some(0)
         } else {
-            die.pick_class(self.timing.scheduler, &self.ops)
+            die.pick_class(self.timing.scheduler, ops)
         };
         let Some(class) = class else {
             if let Some(Suspended { op, remaining }) = die.suspended.take() {
@@ -69,7 +101,7 @@ impl Nand {
             return;
         };
         let op = die.queue[class].head;
-        let slot = &mut self.ops[op as usize];
+        let slot = &mut ops[op as usize];
         let next = std::mem::replace(&mut slot.next, NONE);
         die.queue[class].head = next;
         if next == NONE {
@@ -149,6 +181,7 @@ impl Nand {
     }
 
     /// The operation is on its die: the block's next program may follow.
+    #[inline(always)]
     pub(super) fn begin(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
         slot.started_once = true;
@@ -167,26 +200,13 @@ impl Nand {
 
     #[inline]
     pub(super) fn array_time(&self, op: u32) -> u64 {
-        let (mut longest, mut op) = (self.ops[op as usize].array_ns, self.ops[op as usize].group);
-        while op != NONE {
-            longest = longest.max(self.ops[op as usize].array_ns);
-            op = self.ops[op as usize].group;
-        }
-        longest
-    }
-
-    #[inline]
-    pub(super) fn start_array(&mut self, die_number: u32, duration: u64) {
-        self.start_array_at(die_number, self.now, duration);
+        longest(&self.ops, op)
     }
 
     #[inline(always)]
-    pub(super) fn start_array_at(&mut self, die_number: u32, start: Time, duration: u64) {
-        let die = &mut self.dies[die_number as usize];
-        die.phase = Phase::Array;
-        (die.array_start, die.array_end) = (start, start + duration);
-        die.busy_ns += duration;
-        self.timers.set(die_number, die.array_end);
+    pub(super) fn start_array(&mut self, die_number: u32, duration: u64) {
+        let end = self.dies[die_number as usize].start_array(self.now, duration);
+        self.timers.set(die_number, end);
     }
 
     #[inline]
@@ -210,23 +230,23 @@ impl Nand {
         if self.stages.tells_handover {
             self.note_handover(die_number, free_at);
         }
-        let die = &mut self.dies[die_number as usize];
+        let alarm = self.dies.len() as u32 + number;
+        let ops = self.ops.as_slice();
+        let (die, channel) = (&mut self.dies[die_number as usize], &mut self.channels[number as usize]);
         die.busy_ns += duration;
-        let channel = &mut self.channels[number as usize];
         channel.free_at = free_at;
         channel.busy_ns += duration;
         // What follows a command or the last transfer in is certain, unless it can be suspended: one
         // event is enough for both.
         let last = die.phase == Phase::Command
-            || die.phase == Phase::TransferIn && self.ops[die.member as usize].group == NONE;
+            || die.phase == Phase::TransferIn && ops[die.member as usize].group == NONE;
         let at_once = last && self.timing.suspend == Suspend::None;
         channel.die = (!at_once).then_some(die_number);
         if at_once {
-            let op = die.op;
-            self.start_array_at(die_number, free_at, self.array_time(op));
+            self.timers.set(die_number, die.start_array(free_at, longest(ops, die.op)));
         }
         if waited_for || !at_once {
-            self.timers.set(self.dies.len() as u32 + number, free_at);
+            self.timers.set(alarm, free_at);
         }
     }
 
@@ -256,8 +276,14 @@ impl Nand {
     /// When the next thing happens, if anything is under way.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
-        let time = self.timers.next();
+        let time = self.next_time();
         (time != Time::MAX).then_some(time)
+    }
+
+    /// When the next thing happens; [`Time::MAX`] if nothing is under way.
+    #[inline]
+    pub fn next_time(&self) -> Time {
+        self.timers.next()
     }
 
     /// Moves time forward to `to`, at which nothing may have been left undone before.
@@ -269,7 +295,7 @@ impl Nand {
 
     /// Carries out the next event, if there is one. What came to its end is in [`Nand::done`] until the
     /// next step. [`Nand::settle`] afterwards.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self) {
         self.forget_done();
         let Some((time, who)) = self.timers.ring() else { return };

@@ -93,7 +93,7 @@ impl Nand {
         slot.pending = false;
         slot.next = std::mem::replace(&mut self.free, op);
         self.in_flight -= 1;
-        let (mut edge, holds, mut more) = (slot.dependents, slot.holds, slot.more_holds);
+        let (mut edge, holds, more) = (slot.dependents, slot.holds, slot.more_holds);
         while edge != NONE {
             let (waiter, next) = self.edges[edge as usize];
             self.edges[edge as usize].1 = self.free_edge;
@@ -104,6 +104,13 @@ impl Nand {
         if holds != NONE {
             self.release_hold(holds);
         }
+        if more != NONE {
+            self.release_further(more);
+        }
+    }
+
+    #[inline(never)]
+    fn release_further(&mut self, mut more: u32) {
         while more != NONE {
             let (held, next) = self.edges[more as usize];
             self.edges[more as usize].1 = self.free_edge;
@@ -113,7 +120,8 @@ impl Nand {
         }
     }
 
-    pub(super) fn release_hold(&mut self, block: u32) {
+    #[inline(always)]
+    fn release_hold(&mut self, block: u32) {
         let at = self.array.at(Block(block));
         let state = &mut self.array.blocks[at];
         state.holds -= 1;

@@ -359,6 +359,7 @@ impl Nand {
     }
 
     /// The program of `ppn` that is on order or running, if there is one.
+    #[inline]
     pub fn program_of(&self, ppn: Ppn) -> Option<OpId> {
         let mut op = self.array.blocks[self.array.at_column(ppn)].chain_head;
         while op != NONE {

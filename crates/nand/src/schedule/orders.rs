@@ -71,7 +71,7 @@ impl Nand {
     ///
     /// # Panics
     /// If the page is erased: there is nothing to read.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, ppn: Ppn, sectors: u32, cause: Cause, background: bool, after: &[OpId]) -> OpId {
         debug_assert!(
             !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
@@ -120,12 +120,11 @@ impl Nand {
         background: bool,
         after: &[OpId],
     ) -> OpId {
-        self.array.program(ppn, oob);
-        let kind = self.array.page_type(ppn);
+        let (kind, column) = self.array.program(ppn, oob);
         let durations = (self.transfer_page, self.program_ns(ppn, kind));
         let op = self.new_op(ppn, Kind::Program, cause, background, durations);
         let stripe = self.array.complete_stripe(ppn);
-        self.chain(op, self.array.at_column(ppn));
+        self.chain(op, column);
         for before in after {
             self.wait_for(op, before.0);
         }
@@ -341,6 +340,7 @@ impl Nand {
         self.array.at_column(ppn)
     }
 
+    #[inline]
     pub(super) fn transfer(&self, sectors: u32) -> u64 {
         if self.timing.partial_transfer {
             self.timing.transfer(self.geometry(), sectors)

@@ -31,6 +31,7 @@ impl Collect {
     pub(super) fn collect_plane(&mut self, plane: u32, work: &mut Work<'_>) {
         let slot = plane as usize;
         if work.flash.gathers() {
+            work.flash.forget_copy_read();
             self.erase_set_aside(plane, false, work);
         }
         if self.jobs[slot].victim.is_none() {
@@ -43,7 +44,6 @@ impl Collect {
             }
         }
         let Job { victim: Some(block), erasing: false, wear, .. } = self.jobs[slot] else { return };
-        work.flash.forget_copy_read();
         self.credit(plane, work);
         while work.flash.copies(plane) < self.config.copies_in_flight {
             let Some(page) = work.flash.blocks().next_live(block, self.jobs[slot].cursor) else {
@@ -150,10 +150,11 @@ impl Collect {
         let Work { flash, schemes, keeper } = work;
         let ppn = flash.geometry().ppn(block, page);
         let from = GroupId::from_number(flash.array().stream(ppn));
-        flash.stats_mut().gc_moved_pages += 1;
-        flash.stats_mut().wear_moved_pages += u64::from(wear);
         let cached = flash.blocks().is_cached(block);
-        flash.stats_mut().slc.folded_pages += u64::from(cached);
+        let count = flash.stats_mut();
+        count.gc_moved_pages += 1;
+        count.wear_moved_pages += u64::from(wear);
+        count.slc.folded_pages += u64::from(cached);
         let copies = if flash.array().page_use(ppn).is_data() {
             schemes.relocate(flash, ppn, plane, group)
         } else {

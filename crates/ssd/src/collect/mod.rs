@@ -82,7 +82,7 @@ impl Collect {
     }
 
     /// A program came to its end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn program_done(&mut self, ppn: Ppn, flash: &mut Flash) {
         let block = flash.geometry().block_of(ppn);
         if flash.array().is_doomed(block) {

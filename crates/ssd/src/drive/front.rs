@@ -27,6 +27,12 @@ impl Ssd {
         }
     }
 
+    /// As [`Ssd::take`], for commands that did not take effect as they were submitted.
+    #[inline(never)]
+    fn take_later(&mut self, slot: u32) {
+        self.take(slot);
+    }
+
     /// The host sends the command in `slot` at `at`.
     #[inline(never)]
     pub(super) fn send(&mut self, at: Time, slot: u32) {
@@ -67,14 +73,14 @@ impl Ssd {
     /// it: reads depend on none, all others on each other.
     pub(super) fn handled(&mut self, slot: u32) {
         if self.requests[slot].op == Op::Read {
-            return self.take(slot);
+            return self.take_later(slot);
         }
         self.requests[slot].handled = true;
         while let Some(&first) = self.in_order.front()
             && self.requests[first].handled
         {
             self.in_order.pop_front();
-            self.take(first);
+            self.take_later(first);
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) enum Blocked {
 
 impl Ssd {
     /// A request that takes effect in turn queues up.
+    #[inline(always)]
     pub(super) fn enqueue(&mut self, slot: u32) {
         let first = if self.requests[slot].op == Op::FlashAlloc {
             let place = self.place_of_call();

@@ -8,6 +8,7 @@ use super::request::Request;
 use crate::map::runs;
 
 impl Ssd {
+    #[inline(always)]
     pub(super) fn read(&mut self, slot: u32) {
         let Request { lsn, sectors, .. } = self.requests[slot];
         let mut cursor = 0;

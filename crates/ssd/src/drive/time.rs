@@ -5,7 +5,7 @@ use nandle_nand::{Cause, Done, Kind, Time};
 
 use super::Ssd;
 use crate::collect::Work;
-use crate::media::Stepped;
+use crate::media::{Left, Stepped};
 
 /// Bytes of a write's data that a vacant slot keeps room for.
 const MOST_KEPT: usize = 128 << 10;
@@ -53,21 +53,20 @@ impl Ssd {
     /// Carries out everything up to and including time `to`; completions are added to `done`.
     pub fn advance(&mut self, to: Time, done: &mut Vec<Completion>) {
         loop {
-            let flash = self.flash.media().next_event().unwrap_or(Time::MAX);
+            let flash = self.flash.media().next_time();
+            let until = flash.min(to);
             if let Some(&(at, slot)) = self.delayed.front()
-                && at <= flash
-                && at <= to
+                && at <= until
             {
                 self.delayed.pop_front();
                 self.complete(at, slot, done);
                 continue;
             }
-            if self.link.is_some() && self.step_link(flash.min(to), done) {
+            if self.link.is_some() && self.step_link(until, done) {
                 continue;
             }
             if let Some(at) = self.idle_at
-                && at <= flash
-                && at <= to
+                && at <= until
             {
                 self.use_idleness(at);
                 continue;
@@ -81,15 +80,15 @@ impl Ssd {
                 continue;
             }
             let freed = self.tells_handover && self.free_taken();
-            let ended = self.flash.media().done().len();
-            if ended == 0 && !freed {
+            if self.flash.media().done().is_empty() && !freed {
                 // A phase of an operation ended, no more.
                 self.flash.media_mut().settle();
                 continue;
             }
-            for n in 0..ended {
-                let done = self.flash.media().done()[n];
+            let mut ended = 0;
+            while let Some(&done) = self.flash.media().done().get(ended) {
                 self.operation_done(&done);
+                ended += 1;
             }
             if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
                 self.pump();
@@ -116,6 +115,7 @@ impl Ssd {
         sectors > 0
     }
 
+    #[inline(always)]
     pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
@@ -147,9 +147,9 @@ impl Ssd {
                 return;
             }
         }
-        let waiter = self.flash.media_mut().waiter(done);
+        let left = self.flash.media_mut().leave(done);
         if self.operations.is_some() {
-            let request = waiter.request.map(|slot| self.requests[slot].id);
+            let request = left.request.map(|slot| self.requests[slot].id);
             self.note_operation(done, request);
         }
         match done.kind {
@@ -159,10 +159,10 @@ impl Ssd {
                     self.flash.space_mut().note_progress();
                 }
             }
-            Kind::Program => self.program_done(done, waiter.release),
+            Kind::Program => self.program_done(done, &left),
             Kind::Erase => self.collect.erase_done(done, &mut self.flash),
         }
-        if let Some(slot) = waiter.request {
+        if let Some(slot) = left.request {
             self.release(slot);
         }
         while let Some(slot) = self.flash.media_mut().next_joined(done.op) {
@@ -170,18 +170,21 @@ impl Ssd {
         }
     }
 
-    fn program_done(&mut self, done: &Done, release: u32) {
-        if let Some(ns) = self.flash.media().rmw_ns(done) {
-            self.flash.stats_mut().rmw_ns += ns;
+    fn program_done(&mut self, done: &Done, left: &Left) {
+        if let Some(start) = left.rmw_start {
+            self.flash.stats_mut().rmw_ns += self.now() - start;
         }
-        if release > 0
+        if left.release > 0
             && let Some(buffer) = &mut self.buffer
         {
-            buffer.release(release);
+            buffer.release(left.release);
             self.flash.space_mut().note_progress();
         }
-        if self.flash.media_mut().leave_barrier(done) && !self.flushes.is_empty() {
-            self.complete_flushes();
+        if let Some(barrier) = left.barrier {
+            self.flash.media_mut().leave_barrier(barrier);
+            if !self.flushes.is_empty() {
+                self.complete_flushes();
+            }
         }
         self.collect.program_done(done.ppn, &mut self.flash);
         if done.cause == Cause::Gc {

@@ -31,7 +31,7 @@ impl Flash {
     }
 
     /// `lpn` is stored by `ppn` alone from now on, at home; all older fragments die once `op` is done.
-    #[inline]
+    #[inline(always)]
     pub fn replace(&mut self, lpn: u32, ppn: Ppn, op: OpId) {
         if let Some(old) = self.map.fragments().single(lpn) {
             self.media.supersede(old, op);
@@ -154,12 +154,12 @@ impl Flash {
     // ---- blocks -------------------------------------------------------------------------------------
 
     /// A program came to its end: a full block without programs under way is closed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn program_done(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         let plane = self.geometry().plane_of(block);
         let full = self.array().is_full(block);
-        if !self.media.programs_pending(block) && self.space.may_close(block, full, &self.media) {
+        if self.space.may_close(block, full, &self.media) && !self.media.programs_pending(block) {
             // Several planes of a superblock may end their programs at once.
             if self.blocks().state(block) != State::Open {
                 return;

@@ -347,6 +347,7 @@ impl Flash {
     }
 
     /// Orders the read of a page to be copied by garbage collection.
+    #[inline]
     pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
         let mut sectors = self.sectors_per_page();
         if self.gathers() {
@@ -433,7 +434,8 @@ impl Flash {
     pub(crate) fn append_here(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
-        let plane = if self.gathers() { self.ready_plane(page, lpn) } else { plane };
+        // A copy for what is seldom called: the page itself need not lie in memory.
+        let plane = if self.gathers() { self.ready_plane(&{ *page }, lpn) } else { plane };
         if cause == Cause::Host {
             self.spend_page();
         }
@@ -460,14 +462,16 @@ impl Flash {
         if cause != Cause::Gc {
             self.count_stream(place.group, cause == Cause::Host);
         }
-        if cause == Cause::Gc && !self.gathers() {
+        let of_job = cause == Cause::Gc && !self.gathers();
+        if of_job {
             self.copies[place.plane as usize] += 1;
         }
         if !of_checkpoint {
             self.programs.0 += 1;
             self.programs.1 += u64::from(matches!(cause, Cause::Host | Cause::Meta));
         }
-        if self.space.need(place.plane).is_some() {
+        // Who copies looks by itself whether to go on.
+        if !of_job && self.space.need(place.plane).is_some() {
             self.space.look_at(place.plane);
         }
         (place.ppn, op)
@@ -493,20 +497,21 @@ impl Flash {
     #[inline]
     pub(crate) fn count_stream(&mut self, group: GroupId, host: bool) {
         let last = self.host_groups + 1;
-        if self.stats.streams.is_empty() {
-            self.open_stream_counts(last + 1);
-        }
         let slot = match group {
             GroupId::Host(stream) => usize::from(stream),
             GroupId::Cache => 0,
             GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => last - 1,
             _ => last,
         };
-        let count = &mut self.stats.streams[slot];
-        count.media_sectors += u64::from(self.media.sectors_per_page());
+        if slot >= self.stats.streams.len() {
+            self.open_stream_counts(last + 1);
+        }
+        self.stats.streams[slot].media_sectors += u64::from(self.media.sectors_per_page());
         if host {
-            self.stats.slc.host_pages += u64::from(group == GroupId::Cache);
-            self.stats.slc.direct_pages += u64::from(group != GroupId::Cache && self.space.has_cache());
+            if self.space.has_cache() {
+                let count = &mut self.stats.slc;
+                *(if group == GroupId::Cache { &mut count.host_pages } else { &mut count.direct_pages }) += 1;
+            }
             self.counted = slot;
             self.space.count_host_page(group);
         }

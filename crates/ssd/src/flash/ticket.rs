@@ -35,7 +35,7 @@ impl Flash {
     /// The plane of the next page of `lpn` that a ticket was given for.
     #[inline(always)]
     pub fn granted_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> u32 {
-        match self.choose_plane(lpn, group, class) {
+        match self.space.granted_plane(lpn, group, class, &self.media) {
             Some(plane) => plane,
             None => self.fullest_pool(),
         }

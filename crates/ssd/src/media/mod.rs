@@ -14,6 +14,7 @@ mod waiters;
 
 pub use config::CellConfig;
 pub use open_pages::OpenPage;
+pub(crate) use waiters::Left;
 pub use waiters::Waiter;
 
 use crate::controller::Controller;
@@ -215,7 +216,7 @@ impl Media {
     }
 
     /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         ppn: Ppn,
@@ -241,7 +242,7 @@ impl Media {
         let &Record { ref oob, sectors, cause, background, durable, waiter } = record;
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
         let op = if self.slots > 1 {
-            self.enter(ppn, record, after)
+            self.enter(ppn, &{ *record }, after)
         } else {
             let op = self.nand.program(ppn, oob, cause, background, after);
             let barrier = durable.then(|| self.barriers.enter());
@@ -310,13 +311,8 @@ impl Media {
     /// Who waited for an operation that is done; a read of a read-modify-write tells its program when
     /// it started.
     #[inline]
-    pub(crate) fn waiter(&mut self, done: &Done) -> Waiter {
+    pub(crate) fn leave(&mut self, done: &Done) -> Left {
         self.waiters.leave(done)
-    }
-    /// Nanoseconds that the read-modify-write took that `done` is the program of.
-    #[inline]
-    pub(crate) fn rmw_ns(&self, done: &Done) -> Option<Time> {
-        self.waiters.rmw_start(done.op).map(|start| self.now() - start)
     }
 
     // ---- flush barriers ---------------------------------------------------------------------------
@@ -325,16 +321,10 @@ impl Media {
     pub(crate) fn close_barrier(&mut self) -> u32 {
         self.barriers.close()
     }
-    /// A durable program is done.
+    /// A program that counted for barrier `number` is done.
     #[inline]
-    pub(crate) fn leave_barrier(&mut self, done: &Done) -> bool {
-        match self.waiters.barrier(done.op) {
-            Some(number) => {
-                self.barriers.leave(number);
-                true
-            }
-            None => false,
-        }
+    pub(crate) fn leave_barrier(&mut self, number: u32) {
+        self.barriers.leave(number);
     }
     /// Whether everything before barrier `number` was closed is done.
     pub(crate) fn barrier_is_passed(&mut self, number: u32) -> bool {
@@ -351,6 +341,15 @@ impl Media {
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Time> {
         if self.controller.is_some() { self.next_of_both() } else { self.nand.next_event() }
+    }
+    /// The same; [`Time::MAX`] if nothing is under way.
+    #[inline]
+    pub(crate) fn next_time(&self) -> Time {
+        if self.controller.is_some() {
+            self.next_of_both().unwrap_or(Time::MAX)
+        } else {
+            self.nand.next_time()
+        }
     }
     #[inline]
     pub(crate) fn advance(&mut self, to: Time) {
@@ -370,7 +369,7 @@ impl Media {
     pub(crate) fn done(&self) -> &[Done] {
         self.nand.done()
     }
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self) {
         self.nand.settle();
         if self.controller.is_some() {

@@ -24,6 +24,19 @@ impl Waiter {
     }
 }
 
+/// Who waited for an operation that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// The host request that waited for it, if one did; there may be more.
+    pub request: Option<u32>,
+    /// Buffered sectors that a program gives back.
+    pub release: u32,
+    /// The flush barrier that a program counted for.
+    pub barrier: Option<u32>,
+    /// When the read-modify-write began that a program ended.
+    pub rmw_start: Option<Time>,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     request: u32,
@@ -108,30 +121,23 @@ impl Waiters {
     }
 
     #[inline]
-    pub fn leave(&mut self, done: &Done) -> Waiter {
+    pub fn leave(&mut self, done: &Done) -> Left {
         let entry = self.entries[done.op.0 as usize];
         if done.kind == Kind::Read && entry.rmw_program != NONE {
             let start = &mut self.entries[entry.rmw_program as usize].rmw_start;
             *start = (*start).min(done.started);
         }
-        Waiter { request: (entry.request != NONE).then_some(entry.request), release: entry.release }
+        Left {
+            request: (entry.request != NONE).then_some(entry.request),
+            release: entry.release,
+            barrier: (entry.barrier != NONE).then_some(entry.barrier),
+            // Where two programs share a read it is counted for one of them.
+            rmw_start: (entry.rmw_start != 0 && entry.rmw_start != u64::MAX).then_some(entry.rmw_start),
+        }
     }
 
     /// The buffered sectors of a program are given back before it is done; parity has none, and no entry.
     pub fn release(&mut self, op: OpId) -> u32 {
         self.entries.get_mut(op.0 as usize).map_or(0, |entry| std::mem::take(&mut entry.release))
-    }
-
-    #[inline]
-    pub fn rmw_start(&self, op: OpId) -> Option<Time> {
-        let start = self.entries[op.0 as usize].rmw_start;
-        // Where two programs share a read it is counted for one of them.
-        (start != 0 && start != u64::MAX).then_some(start)
-    }
-
-    #[inline]
-    pub fn barrier(&self, op: OpId) -> Option<u32> {
-        let barrier = self.entries[op.0 as usize].barrier;
-        (barrier != NONE).then_some(barrier)
     }
 }

@@ -393,33 +393,34 @@ impl Blocks {
     #[inline(always)]
     fn link(&mut self, block: Block, book: usize) {
         let plane = &mut self.planes[book];
-        let info = &mut self.info[block.0 as usize];
+        let infos = self.info.as_mut_slice();
+        let info = &mut infos[block.0 as usize];
         let valid = info.valid as usize;
-        let tail = plane.tails[valid];
+        let tail = std::mem::replace(&mut plane.tails[valid], block.0);
         (info.prev, info.next) = (tail, NONE);
         if tail == NONE {
             plane.heads[valid] = block.0;
             plane.filled[valid / 64] |= 1 << (valid % 64);
         } else {
-            self.info[tail as usize].next = block.0;
+            infos[tail as usize].next = block.0;
         }
-        plane.tails[valid] = block.0;
     }
 
     #[inline(always)]
     fn unlink(&mut self, block: Block, book: usize) {
         let plane = &mut self.planes[book];
-        let Info { valid, prev, next, .. } = self.info[block.0 as usize];
+        let infos = self.info.as_mut_slice();
+        let Info { valid, prev, next, .. } = infos[block.0 as usize];
         let valid = valid as usize;
         match prev {
             NONE => plane.heads[valid] = next,
-            prev => self.info[prev as usize].next = next,
+            prev => infos[prev as usize].next = next,
         }
         match next {
             NONE => plane.tails[valid] = prev,
-            next => self.info[next as usize].prev = prev,
+            next => infos[next as usize].prev = prev,
         }
-        if plane.heads[valid] == NONE {
+        if prev == NONE && next == NONE {
             plane.filled[valid / 64] &= !(1 << (valid % 64));
         }
     }

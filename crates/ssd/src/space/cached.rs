@@ -24,8 +24,8 @@ impl Space {
     /// Where in `plane` the next page of the host's data goes: to the SLC cache if that takes it.
     #[inline]
     pub(crate) fn cache_before(&self, plane: u32, group: GroupId, media: &Media) -> GroupId {
-        let takes = group == GroupId::Host(0)
-            && self.cache.is_some()
+        let takes = self.cache.is_some()
+            && group == GroupId::Host(0)
             && !self.is_filling(plane, group, media)
             && self.cache_room(plane, media) > 0;
         if takes { GroupId::Cache } else { group }

@@ -50,7 +50,7 @@ impl InOrder {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn left(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
         match self.open[self.slot(plane, group)] {
             NONE => 0,
