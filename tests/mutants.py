@@ -57,7 +57,7 @@ MUTANTS = {
         # Units that share a page.
         ("a page that is sealed lists what is no longer stored", "if page.stale {", "if false {", "--test units power"),
         ("what waited for a page does not wait for the page of newer data",
-         "if op != by { self.nand.inherit_holds(op, by); }", "", "--test units power"),
+         "if op != by { self.nand.inherit_holds(op, by); }", "", "--test units outlives"),
         ("a unit that a flush waits for may be moved to a page that it does not",
          "if durable { // The page that a FLUSH waits for will not list it. self.make_durable(by); }", "",
          "--test property"),

@@ -244,6 +244,27 @@ fn in_open_pages(ssd: &Ssd) -> Vec<u64> {
     found
 }
 
+/// The same of units that collection moves.
+fn of_collection(ssd: &Ssd) -> Vec<u64> {
+    let mut moved = in_open_pages(ssd);
+    let pages: Vec<_> = ssd
+        .flash()
+        .media()
+        .open_pages()
+        .iter()
+        .filter(|page| page.cause == Cause::Gc)
+        .map(|p| p.first)
+        .collect();
+    let array = ssd.flash().array();
+    let lies_there = |lsn: &u64| {
+        let unit = (lsn / u64::from(ssd.flash().sectors_per_page())) as u32;
+        let at = ssd.flash().fragments().single(unit);
+        at.is_some_and(|ppn| pages.contains(&array.first_slot(ppn)))
+    };
+    moved.retain(lies_there);
+    moved
+}
+
 /// Small requests, flushes and trims with power cuts in between, judged by the oracle. `after` in ten writes go
 /// to what was just written, or moved, and is not programmed yet; `fua` in twenty wait for the flash.
 fn cuts(config: &DeviceConfig, seed: u64, after: u64, fua: u64) {
@@ -313,6 +334,55 @@ fn power_cuts_lose_nothing_on_any_unit() {
             }
         }
     }
+}
+
+#[test]
+fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
+    // A unit that collection has moved to a page not programmed yet is written again, to another such page. Its
+    // durable copy is in the block that is collected: that is erased when one of the two is on flash, and lists it.
+    let mut tried = 0;
+    for seed in 1..5 {
+        let mut config = base(1, 4096);
+        config.geometry.pages_per_block = 6;
+        let config = devices::least(config);
+        let mut ssd = Ssd::new(&config, UNIT, seed).expect("a valid device");
+        let sectors = ssd.layout().logical_sectors;
+        let mut oracle = Oracle::of(&ssd);
+        let (mut draw, mut done, mut id) = (Stream::new(seed, "requests"), vec![], 0);
+        for n in 0..4 * sectors {
+            let moved = of_collection(&ssd);
+            let watched = n > sectors && !moved.is_empty() && draw.chance(0.5);
+            let lsn = if n < sectors {
+                n
+            } else if watched {
+                moved[draw.below(moved.len() as u64) as usize]
+            } else {
+                draw.below(sectors)
+            };
+            let flush = !watched && (n == sectors || draw.below(16) == 0);
+            let (op, length) = if flush { (Op::Flush, 0) } else { (Op::Write, 1) };
+            let data = oracle.contents(lsn, length);
+            let command = Command { id, op, lsn, sectors: length, fua: false, stream: 0, data: &data };
+            id += 1;
+            oracle.submitted(&command);
+            let now = ssd.now();
+            ssd.submit(now, &command);
+            tried += u64::from(watched);
+            for _ in 0..if watched { 24 } else { draw.below(3) } {
+                let Some(next) = ssd.next_event() else { break };
+                ssd.advance(next, &mut done);
+                done.drain(..).for_each(|completion| oracle.completed(&completion));
+                if watched {
+                    let again =
+                        Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
+                    let mut judge = oracle.clone();
+                    judge.power_cut(&again.contents(0, sectors).0, &[]);
+                    assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
+                }
+            }
+        }
+    }
+    assert!(tried > 100, "{tried} units written again while they were moved");
 }
 
 // ---- settings that do not stand ---------------------------------------------------------------------
