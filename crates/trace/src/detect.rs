@@ -1,6 +1,6 @@
 //! Which format a file is in, from its first bytes and lines.
 use crate::Error;
-use crate::formats::vscsi;
+use crate::formats::{srt, tsv, vscsi};
 use crate::input::Input;
 use crate::options::{Format, TimeUnit};
 use crate::parse::{Fields, Sep, int, show, time_ns};
@@ -94,6 +94,9 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
     if vscsi::version(head).is_some() {
         return Ok((Format::Vscsi, None));
     }
+    if srt::layout(head).is_some() {
+        return Ok((Format::Srt, None));
+    }
     let lines = || {
         let lines = input.head_lines().split(|&b| b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
         lines.filter(|l| !l.trim_ascii().is_empty() && l[0] != b'#')
@@ -116,6 +119,9 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
         || start.ends_with(b",time_ns")
     {
         return Ok((Format::Nandle, None));
+    }
+    if tsv::is_header(start) {
+        return Ok((Format::Tsv, None));
     }
     let mut fits: HashMap<Format, usize> = HashMap::new();
     let mut total = 0;

@@ -41,6 +41,10 @@ pub enum Format {
     FioIolog,
     /// VMware vscsiStats binary records, version 1 or 2.
     Vscsi,
+    /// HP Labs' SRT binary records.
+    Srt,
+    /// Tab-separated with a header that names the columns.
+    Tsv,
     /// This project's csv.
     Nandle,
     /// This project's Parquet.
@@ -51,7 +55,7 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which they are listed to people.
-    pub const ALL: [Format; 19] = [
+    pub const ALL: [Format; 21] = [
         Format::Msr,
         Format::Msps,
         Format::Spc,
@@ -68,6 +72,8 @@ impl Format {
         Format::Blkparse,
         Format::FioIolog,
         Format::Vscsi,
+        Format::Srt,
+        Format::Tsv,
         Format::Nandle,
         Format::NandleParquet,
         Format::Regex,
@@ -93,6 +99,8 @@ impl Format {
             Format::Blkparse => "blkparse",
             Format::FioIolog => "fio-iolog",
             Format::Vscsi => "vscsi",
+            Format::Srt => "srt",
+            Format::Tsv => "tsv",
             Format::Nandle => "nandle",
             Format::NandleParquet => "nandle-parquet",
             Format::Regex => "regex",
@@ -124,6 +132,8 @@ impl Format {
             }
             Format::FioIolog => "'fio version 2 iolog' or 'fio version 3 iolog', then file operations",
             Format::Vscsi => "binary records of 32 (version 1) or 40 bytes (version 2)",
+            Format::Srt => "binary records of 32-bit words (HP Labs), a text header in front or not",
+            Format::Tsv => "header with tabs that names time, op, offset (or lba) and size, then rows",
             Format::Nandle => "header time_ns,op,offset,bytes,stream,object,fua, then rows",
             Format::NandleParquet => "Parquet with time_ns, op, offset, bytes, stream, object, fua",
             Format::Regex => "whatever your expression matches",

@@ -210,6 +210,49 @@ fn fio_iologs() {
 }
 
 #[test]
+fn srt_is_found_behind_its_text_header_and_without_it() {
+    let rows = [(0, Read, MIB, 8192), (1_500_000, W, 3 * MIB, 4096)];
+    let third = |at| (2_250_000_000, W, at, 1024);
+    // Two devices: the second begins where the first ends, at the next MiB.
+    let trace = check("srt.bin", Format::Srt, &[rows[0], rows[1], third(4 * MIB + 5120)]);
+    assert_eq!(trace.volumes().iter().map(|v| &*v.name).collect::<Vec<_>>(), ["2", "3"]);
+    assert_eq!(trace.counts().skipped["marked as suspect by the tracer"], 1);
+    assert_eq!(trace.counts().skipped["another event"], 1);
+    let bytes = std::fs::read(sample("srt.bin")).unwrap();
+    let records = bytes.iter().position(|&b| b == 0x0c).unwrap() + 1;
+    // The same in the other byte order, without a header, cut off in the middle of the last record.
+    let swapped: Vec<u8> = bytes[records..].chunks_exact(4).flat_map(|w| [w[3], w[2], w[1], w[0]]).collect();
+    let cut = swapped.len() - 8;
+    let bytes: &'static [u8] = swapped[..cut].to_vec().leak();
+    let mut trace = open_reader("t", Box::new(bytes), &Options::default()).unwrap();
+    assert_eq!(trace.format(), Format::Srt);
+    let mut all = vec![];
+    let error = trace.fill(&mut all, 10).unwrap_err().to_string();
+    assert!(error.contains("5: the file ends after"), "{error}");
+}
+
+#[test]
+fn columns_are_known_by_their_names() {
+    let expected = [
+        (0, Read, MIB, 8192),
+        (250_500, W, 3 * MIB, 4096),
+        (1_000_000, Flush, 0, 0),
+        (1_100_000, Trim, 4096, 4096),
+    ];
+    let trace = check("columns.tsv", Format::Tsv, &expected);
+    assert!(trace.warnings().iter().any(|w| w.contains("address counts 512 bytes and a size 1")));
+    let open = |text: &'static str| open_reader("t", Box::new(text.as_bytes()), &Options::default());
+    let all_in_bytes = "time_s\trw\toffset\tlength\n0.5\tr\t0x1000\t512\n";
+    assert_eq!(brief(&drain(&mut open(all_in_bytes).unwrap())), [(0, Read, 4096, 512)]);
+    let in_sectors = "time\top\tstart_sector\tsectors\n1\tw\t8\t16\n";
+    assert_eq!(brief(&drain(&mut open(in_sectors).unwrap())), [(0, W, 4096, 8192)]);
+    assert!(open("time\top\toffset\n1\tw\t8\n").is_err(), "no size");
+    let mut bad = open("time\top\toffset\tsize\n1\tx\t8\t512\n").unwrap();
+    let error = bad.fill(&mut vec![], 10).unwrap_err().to_string();
+    assert!(error.contains("the operation is \"x\""), "{error}");
+}
+
+#[test]
 fn vscsi() {
     check(
         "vscsi-v1.bin",

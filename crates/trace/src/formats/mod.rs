@@ -12,8 +12,10 @@ pub(crate) mod nandle;
 pub(crate) mod parquet;
 mod regex;
 mod spc;
+pub(crate) mod srt;
 mod systor17;
 mod tencent;
+pub(crate) mod tsv;
 pub(crate) mod vscsi;
 mod wiscsee;
 
@@ -26,7 +28,7 @@ use crate::row::{Context, LineFormat, Parsed, Row, Rows};
 pub(crate) fn time_unit(format: Format) -> TimeUnit {
     match format {
         Format::Msr => TimeUnit::Filetime,
-        Format::Msps | Format::Alibaba | Format::Vscsi | Format::FioIolog => TimeUnit::Us,
+        Format::Msps | Format::Alibaba | Format::Vscsi | Format::Srt | Format::FioIolog => TimeUnit::Us,
         Format::Disksim | Format::Flashsim => TimeUnit::Ms,
         Format::Spc
         | Format::Systor17
@@ -34,6 +36,7 @@ pub(crate) fn time_unit(format: Format) -> TimeUnit {
         | Format::Diskmon
         | Format::Wiscsee
         | Format::Blkparse
+        | Format::Tsv
         | Format::Regex => TimeUnit::S,
         Format::Fiu | Format::Ssdsim | Format::Mqsim | Format::Nandle | Format::NandleParquet => TimeUnit::Ns,
     }
@@ -64,6 +67,8 @@ pub(crate) fn rows(
         Format::FioIolog => text(input, fio_iolog::FioIolog::new(unit)),
         Format::Nandle => text(input, nandle::Nandle::new(unit)),
         Format::Regex => text(input, regex::Lines::new(options)?),
+        Format::Tsv => text(input, tsv::Tsv::new(unit, options.time_unit.is_some())),
+        Format::Srt => Box::new(srt::Srt::new(input, unit)),
         Format::Vscsi => Box::new(vscsi::Vscsi::new(input, unit)),
         Format::NandleParquet => Box::new(parquet::Parquet::open(input)?),
     })
