@@ -34,7 +34,9 @@ impl Ssd {
             self.queue.push_back(slot);
             self.queue.len() == 1
         };
-        self.claim_room(slot);
+        if self.buffer.is_some() {
+            self.claim_room(slot);
+        }
         if first || self.short > 0 {
             self.pump();
         } else if self.flash.space().host_waits() && self.config.queue.order == QueueOrder::Plane {

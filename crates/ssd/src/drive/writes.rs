@@ -7,6 +7,7 @@ use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
 use crate::flash::{Part, Ticket, Write};
+use crate::map::run_mask;
 use crate::media::Contents;
 
 /// What a write into flash has for one logical page.
@@ -48,8 +49,10 @@ impl Ssd {
     pub(super) fn write_through(&mut self, slot: u32) -> Option<Blocked> {
         let Request { lsn, sectors, .. } = self.requests[slot];
         let spp = u64::from(self.flash.sectors_per_page());
-        if self.flash.media().split(lsn).1 + sectors <= spp {
-            return self.write_pieces(slot, [Piece::new(self.part(lsn, sectors, 0))], true);
+        let (lpn, start) = self.flash.media().split(lsn);
+        if start + sectors <= spp {
+            let mask = run_mask(start as u32, sectors as u32);
+            return self.write_pieces(slot, [Piece::new((lpn, mask, sectors))], true);
         }
         self.write_parts(slot)
     }
