@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Instructions per request of the drive, by valgrind: a figure that a busy machine does not move.
+"""Instructions per request of the drive, with no scheme and with each, by valgrind: a figure that a busy machine does not
+move.
 
     benches/instructions.py            compare with benches/instructions.txt; exit 1 if one grew by 3%
     benches/instructions.py --write    renew benches/instructions.txt
@@ -19,6 +20,10 @@ WORKLOADS = {"common": (50_000, 150_000), "gc20": (450_000, 550_000), "sequentia
              "gc20-machine": (450_000, 550_000)}
 
 
+# A drive with one scheme at a time.
+OF_A_SCHEME = (20_000, 60_000)
+
+
 def instructions(program: str, name: str, requests: int) -> int:
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "--once", name, str(requests)],
@@ -35,8 +40,10 @@ def main() -> int:
     build = subprocess.run(["cargo", "bench", "--bench", "simulate", "--no-run"],
                            cwd=ROOT, capture_output=True, text=True, check=True)
     program = re.search(r"\((target/[^)]*simulate[^)]*)\)", build.stderr).group(1)
+    schemes = subprocess.run([ROOT / program, "--schemes"], capture_output=True, text=True, check=True)
+    workloads = WORKLOADS | {name: OF_A_SCHEME for name in schemes.stdout.split()}
     now = {}
-    for name, (low, high) in WORKLOADS.items():
+    for name, (low, high) in workloads.items():
         cost = (instructions(ROOT / program, name, high) - instructions(ROOT / program, name, low)) / (high - low)
         now[name] = round(cost)
     if "--write" in sys.argv:
@@ -46,7 +53,7 @@ def main() -> int:
     for name, cost in sorted(now.items()):
         change = cost / int(kept[name]) - 1
         worse |= change > 0.03
-        print(f"{name:15} {cost:6} instructions a request, kept {kept[name]:>6}, {change:+.1%}")
+        print(f"{name:22} {cost:6} instructions a request, kept {kept[name]:>6}, {change:+.1%}")
     return 1 if worse else 0
 
 

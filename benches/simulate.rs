@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench simulate` times them with criterion; `cargo bench --bench simulate -- --once
 //! common 200000` carries one out and prints its digest, for instruction counts
-//! (`benches/instructions.py`).
+//! (`benches/instructions.py`). `scheme-NAME` is a drive with one policy of the list of schemes; `--schemes` names them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -15,8 +15,10 @@ use nandle_lab::workload::Asked;
 use nandle_random::Stream;
 use nandle_ssd::controller::ControllerConfig;
 use nandle_ssd::link::LinkConfig;
+use nandle_ssd::schemes::{SchemeConfig, Seam};
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
+#[derive(Clone, Copy)]
 struct Workload {
     name: &'static str,
     device: &'static str,
@@ -35,10 +37,52 @@ const WORKLOADS: [Workload; 7] = [
     Workload { name: "gc20-machine", device: "gc20", gap: 200_000, requests: 2_000_000 },
 ];
 
+/// In front of a policy's name.
+const SCHEME: &str = "scheme-";
+
+/// The policies that each have a workload: all of them.
+fn schemes() -> Vec<String> {
+    SchemeConfig::policies().into_iter().map(|policy| format!("{SCHEME}{}", policy.name)).collect()
+}
+
+/// The workload of one policy.
+fn of_scheme(name: &str) -> Option<Workload> {
+    let policies = SchemeConfig::policies();
+    let policy = policies.iter().find(|policy| name.strip_prefix(SCHEME) == Some(policy.name))?;
+    Some(Workload { name: policy.name, device: SCHEME, gap: 400_000, requests: 200_000 })
+}
+
+/// A small TLC drive that collects, with a buffer where the policy is one of the buffer's.
+fn scheme_device(policy: &str) -> DeviceConfig {
+    let buffers = SchemeConfig::policies();
+    let buffered = buffers.iter().any(|p| p.name == policy && p.seam == Seam::Buffer);
+    let mut sets = [
+        "geometry.channels=2",
+        "geometry.chips_per_channel=1",
+        "geometry.blocks_per_plane=64",
+        "geometry.pages_per_block=96",
+        "op_ratio=0.6",
+        "cell.kind=tlc",
+        "cell.program_order=relaxed",
+        "timing.read_ns=[40000, 60000, 80000]",
+        "timing.program_ns=[200000, 600000, 1200000]",
+    ]
+    .map(String::from)
+    .to_vec();
+    if buffered {
+        sets.push("buffer.bytes=1MiB".into());
+    }
+    let wanted = Wanted { device: "common", scheme: Some(policy), sets: &sets };
+    wanted.load().expect("a drive on which every policy stands").config
+}
+
 /// `common` through the replayer.
 const REPLAYED: &str = "common-replayed";
 
 fn device(workload: &Workload) -> DeviceConfig {
+    if workload.device == SCHEME {
+        return scheme_device(workload.name);
+    }
     let wanted = Wanted { device: workload.device, ..Wanted::default() };
     let mut config = wanted.load().expect("a preset").config;
     if workload.name.ends_with("-machine") {
@@ -76,9 +120,15 @@ fn run(workload: &Workload, requests: u64) -> u64 {
     let name = workload.name.trim_end_matches("-machine");
     let mut draw = Stream::new(1, name);
     let pages = u64::from(ssd.layout().logical_pages);
+    let of_scheme = workload.device == SCHEME;
     let halves = ssd.layout().logical_sectors / 8;
     let mut done = vec![];
     let mut next = move |id: u64| match name {
+        // Small requests that lie anywhere, a third of them over a border between pages.
+        _ if of_scheme => {
+            let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
+            (op, draw.below(halves * 8 * 6 / 10), 1 + draw.below(16))
+        }
         "common" => {
             let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
             (op, draw.below(halves * 6 / 10) * 8, 8)
@@ -107,12 +157,16 @@ fn run(workload: &Workload, requests: u64) -> u64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if arguments.iter().any(|a| a == "--schemes") {
+        println!("{}", schemes().join("\n"));
+        return;
+    }
     if let Some(at) = arguments.iter().position(|a| a == "--once") {
         let name = arguments.get(at + 1).map_or("", String::as_str);
-        let workload = WORKLOADS
-            .iter()
-            .find(|w| w.name == name)
-            .expect("common, gc20, gc10, sequential-4k, common-replayed, common-machine or gc20-machine");
+        let kept = WORKLOADS.into_iter().find(|w| w.name == name).or_else(|| of_scheme(name));
+        let workload = &kept.expect(
+            "common, gc20, gc10, sequential-4k, common-replayed, common-machine, gc20-machine or scheme-NAME",
+        );
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));
         return;
