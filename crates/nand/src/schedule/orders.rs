@@ -110,7 +110,7 @@ impl Nand {
     /// have started. From now on the array shows the page as programmed.
     ///
     /// # Panics
-    /// If flash cannot do it: see [`Array::program`](crate::Array::program).
+    /// If flash cannot do it: the block is not usable, or the page not next in the program order.
     #[inline(always)]
     pub fn program(
         &mut self,
@@ -210,7 +210,7 @@ impl Nand {
     /// page where it failed as torn.
     ///
     /// # Panics
-    /// If flash cannot do it: see [`Array::program`](crate::Array::program).
+    /// If flash cannot do it: the block is not usable, or the page not next in the program order.
     pub fn reissue(&mut self, op: OpId, to: Ppn, stream: u16) {
         let slot = &mut self.ops[op.0 as usize];
         let (from, cause) = (Ppn(slot.ppn), slot.cause);
