@@ -5,6 +5,7 @@
 
 use nandle_nand::{Block, Geometry, Ppn};
 
+mod beyond;
 mod blocks;
 mod cached;
 pub mod claims;
@@ -13,7 +14,9 @@ mod dedicated;
 mod dedicated_blocks;
 mod frontiers;
 mod group;
+mod groups;
 mod in_order;
+mod looks;
 mod pacing;
 mod page_types;
 mod partial_blocks;
@@ -22,6 +25,7 @@ mod slc;
 mod striping;
 mod surplus;
 mod turnover;
+mod typed;
 
 pub use blocks::{Blocks, Candidates, State};
 pub use config::{SuperblockConfig, WearConfig};
