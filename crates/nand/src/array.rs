@@ -490,6 +490,10 @@ impl Array {
         debug_assert!(bytes.len() <= self.geometry.page_bytes as usize);
         self.notes.insert(ppn.0, bytes);
     }
+    /// It holds nothing after all.
+    pub(crate) fn forget_note(&mut self, ppn: Ppn) {
+        self.notes.remove(&ppn.0);
+    }
     /// Whether any page holds more than one run of sectors.
     #[inline]
     pub fn has_lists(&self) -> bool {

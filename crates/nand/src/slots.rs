@@ -138,7 +138,12 @@ impl Array {
         self.oob.clear(index);
         match extents {
             Some(extents) => self.oob.set(index, &Oob { kind, owner, stream, extents }),
-            None => self.oob.set(index, &Oob::padding(stream)),
+            None => {
+                if !kind.is_data() {
+                    self.forget_note(ppn);
+                }
+                self.oob.set(index, &Oob::padding(stream));
+            }
         }
     }
 

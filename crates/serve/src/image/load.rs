@@ -501,7 +501,8 @@ impl Loading<'_> {
         }
     }
 
-    /// Whether the pages without a copy are those that a kill leaves: one at the most, the last of its block.
+    /// Whether the pages without a copy are those that a kill leaves: one at the most, the last of its block (of those
+    /// in its plane, if the block is a superblock: its planes work at their own pace).
     fn judge_last_pages(&mut self) {
         let g = self.image.layout.geometry();
         let (torn, unmarked) = (std::mem::take(&mut self.torn), std::mem::take(&mut self.unmarked));
@@ -528,7 +529,8 @@ impl Loading<'_> {
         let is_last = |ppn: Ppn| {
             let block = g.block_of(ppn);
             let pages = (0..g.pages_per_block).map(|page| g.ppn(block, page));
-            pages.filter(|&p| array.page_use(p) != PageUse::Erased).all(|p| array.seq(p) <= array.seq(ppn))
+            let beside = pages.filter(|&p| array.plane_of(p) == array.plane_of(ppn));
+            beside.filter(|&p| array.page_use(p) != PageUse::Erased).all(|p| array.seq(p) <= array.seq(ppn))
         };
         if let [ppn] = unmarked[..]
             && is_last(ppn)

@@ -148,6 +148,13 @@ fn also_with_a_failing_flash_and_checkpoints() {
 }
 
 #[test]
+fn also_with_superblocks() {
+    let superblocks = ["scheme.striping=superblock", "geometry.blocks_per_plane=32"];
+    follow(&superblocks, 5, 25);
+    follow(&[&superblocks[..], &["superblock.parity=2", "mapping.unit_bytes=4096"]].concat(), 6, 40);
+}
+
+#[test]
 fn a_preconditioned_drive_is_in_its_image() {
     let drive =
         drive(&["op_ratio=2.5", "precondition.used=0.3", "precondition.valid=0.2", "wear.factory_bad=0.09"]);

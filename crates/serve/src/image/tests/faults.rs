@@ -153,3 +153,19 @@ fn right_data_or_an_error_on_a_disk_that_outlives_the_host() {
 fn right_data_or_an_error_with_units_smaller_than_a_page() {
     go("units", &["mapping.unit_bytes=4096", "recovery.checkpoint_interval=64"], PROCESS, 5);
 }
+
+#[test]
+fn right_data_or_an_error_with_superblocks() {
+    go("superblock", &["scheme.striping=superblock", "geometry.blocks_per_plane=24"], PROCESS, 6);
+}
+
+#[test]
+fn right_data_or_an_error_with_parity_and_small_units() {
+    let sets = [
+        "scheme.striping=superblock",
+        "superblock.parity=2",
+        "geometry.blocks_per_plane=32",
+        "mapping.unit_bytes=4096",
+    ];
+    go("parity", &sets, PROCESS, 7);
+}

@@ -210,3 +210,17 @@ fn a_machine_that_went_down_is_told_of() {
 fn also_with_units_smaller_than_a_page() {
     cut(&["mapping.unit_bytes=4096", "recovery.checkpoint_interval=64"], 5, 3000);
 }
+
+#[test]
+fn also_with_superblocks() {
+    cut(
+        &[
+            "scheme.striping=superblock",
+            "superblock.parity=2",
+            "geometry.blocks_per_plane=32",
+            "recovery.checkpoint_interval=64",
+        ],
+        6,
+        3000,
+    );
+}
