@@ -5,6 +5,7 @@
 //! | blocks | 4 KiB; the first 16 MiB are superblock, bitmaps and inodes, the next 64 MiB the journal |
 //! | allocation | when data is written back (delayed), behind the file's last block if that is free; a file that grows reserves as much as it has, up to 8 MiB |
 //! | write-back | with `fsync`; else 30 s after a page was made dirty; the rest at the end |
+//! | metadata | blocks of inodes, names, bitmaps, descriptors of groups; the superblock when a file is shortened or removed (the list of orphans) |
 //! | journal | a commit with `fsync` if metadata changed (`fdatasync`: size or blocks), else every 5 s: a descriptor, the changed metadata blocks, then the commit record with flush and FUA |
 //! | checkpoint | the metadata blocks in place, when half of the journal has been written since the last |
 //! | requests | neighbouring blocks together, at most 1 MiB |
@@ -25,6 +26,15 @@ pub const BLOCK: u64 = 4096;
 /// First block of the journal, and of the data.
 const JOURNAL: u64 = (16 << 20) / BLOCK;
 const DATA: u64 = JOURNAL + (64 << 20) / BLOCK;
+/// Metadata blocks: the superblock, a bitmap for each group of blocks, inodes, and from these on bitmaps of inodes and
+/// descriptors of groups.
+const SUPERBLOCK: u64 = 0;
+const GROUP: u64 = BLOCK * 8;
+const INODES: u64 = 64;
+const INODES_OF_BLOCK: u64 = 16;
+const INODE_BITMAPS: u64 = JOURNAL - 128;
+const DESCRIPTORS: u64 = JOURNAL - 64;
+const DESCRIPTORS_OF_BLOCK: u64 = 64;
 /// Most blocks of a request.
 const MOST: u64 = (1 << 20) / BLOCK;
 /// Most blocks that a growing file reserves.
@@ -167,6 +177,7 @@ impl FileSystem {
                 let path = self.path_of(place);
                 self.learn(*file, &path);
                 self.files.entry(*file).or_default();
+                self.touch_inode_bitmap(*file);
                 self.touch_names(place, *file);
             }
             What::Link { place, file } => self.touch_names(place, *file),
@@ -243,9 +254,24 @@ impl FileSystem {
         self.touch_inode(file);
     }
 
-    /// 16 inodes of 256 bytes share a block.
     fn touch_inode(&mut self, file: FileId) {
-        self.transaction.insert(64 + file / 16);
+        self.transaction.insert(INODES + file / INODES_OF_BLOCK);
+    }
+
+    /// Blocks of the group of `block` are taken or given back.
+    fn touch_group(&mut self, block: u64) {
+        let group = block / GROUP;
+        self.transaction.extend([1 + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]);
+    }
+
+    /// An inode is taken or given back.
+    fn touch_inode_bitmap(&mut self, file: FileId) {
+        self.transaction.extend([INODE_BITMAPS + file / GROUP, DESCRIPTORS]);
+    }
+
+    /// What a file loses is taken from it step by step: meanwhile it hangs on the list of orphans.
+    fn touch_orphans(&mut self) {
+        self.transaction.insert(SUPERBLOCK);
     }
 
     fn touch_names(&mut self, place: &Place, file: FileId) {
@@ -269,10 +295,7 @@ impl FileSystem {
                     self.allocator.give(first, count);
                 }
                 let wanted = (known.blocks.len() as u64).next_power_of_two().clamp(1, MOST_RESERVED);
-                // A bitmap of 32,768 blocks is one block.
-                let run = self.allocator.take(goal, wanted);
-                self.transaction.insert(1 + run.0 / (BLOCK * 8));
-                run
+                self.allocator.take(goal, wanted)
             }
         };
         if count > 1 {
@@ -280,6 +303,7 @@ impl FileSystem {
         }
         known.blocks.insert(block, first);
         known.grown = true;
+        self.touch_group(first);
         first
     }
 
@@ -290,7 +314,8 @@ impl FileSystem {
         for (block, at) in gone {
             known.blocks.remove(&block);
             known.unwritten.remove(&block);
-            self.transaction.insert(1 + at / (BLOCK * 8));
+            let group = at / GROUP;
+            self.transaction.extend([1 + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]);
             match self.freed.last_mut() {
                 Some((first, count)) if *first + *count == at => *count += 1,
                 _ => self.freed.push((at, 1)),
@@ -308,6 +333,7 @@ impl FileSystem {
     fn resize(&mut self, file: FileId, size: u64) {
         let old = self.files.entry(file).or_default().size;
         if size < old {
+            self.touch_orphans();
             self.free(file, size.div_ceil(BLOCK), u64::MAX);
         }
         let known = self.files.entry(file).or_default();
@@ -320,6 +346,8 @@ impl FileSystem {
         if self.tree.get(file).is_some_and(|inode| inode.links > 0) {
             return;
         }
+        self.touch_orphans();
+        self.touch_inode_bitmap(file);
         self.free(file, 0, u64::MAX);
         if let Some(mut gone) = self.files.remove(&file)
             && let Some((first, count)) = gone.reserved.take()

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 mod config;
+mod index;
 mod small;
 
 pub use config::{BufferConfig, Release};
@@ -13,6 +14,7 @@ pub use config::{BufferConfig, Release};
 use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};
 use crate::media::Contents;
+use index::Index;
 use small::SmallPages;
 
 /// What a drive's policies ask of its buffer.
@@ -57,8 +59,7 @@ pub type Victims = SmallVec<[u32; 4]>;
 #[derive(Clone, Debug)]
 pub struct Buffer {
     plan: BufferPlan,
-    /// Slot + 1 of each logical page, 0 = not buffered.
-    index: Vec<u32>,
+    index: Index,
     entries: Vec<Entry>,
     free: Vec<u32>,
     all: List,
@@ -89,7 +90,7 @@ impl Buffer {
         Self {
             plan,
             small: plan.small.map(|most| Box::new(SmallPages::new(logical_pages, most))),
-            index: vec![0; logical_pages as usize],
+            index: Index::new(logical_pages),
             entries: Vec::new(),
             free: Vec::new(),
             all: List::EMPTY,
@@ -153,7 +154,7 @@ impl Buffer {
     /// The slot of `lpn`.
     #[inline]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
-        self.index[lpn as usize].checked_sub(1)
+        self.index.slot(lpn)
     }
     /// The buffered sectors of `lpn`.
     #[inline]
@@ -229,7 +230,7 @@ impl Buffer {
                 } else {
                     self.entries[slot as usize] = entry;
                 }
-                self.index[lpn as usize] = slot + 1;
+                self.index.insert(lpn, slot);
                 self.held += u64::from(mask.count_ones());
                 self.len += 1;
                 self.partial += u32::from(mask != self.full);
@@ -280,7 +281,7 @@ impl Buffer {
         }
         self.update_small(slot, 0);
         let entry = self.entries[slot as usize];
-        self.index[entry.lpn as usize] = 0;
+        self.index.remove(entry.lpn);
         self.held -= u64::from(entry.mask.count_ones());
         self.len -= 1;
         self.partial -= u32::from(entry.mask != self.full);
@@ -391,7 +392,7 @@ impl Buffer {
     pub(crate) fn join_border(&self, victims: &mut Victims) {
         let &[slot] = victims.as_slice() else { return };
         let Entry { lpn, mask, .. } = self.entries[slot as usize];
-        let mate = |lpn: u32| self.index.get(lpn as usize).and_then(|index| index.checked_sub(1));
+        let mate = |lpn: u32| self.index.slot_if_any(lpn);
         let next = mate(lpn + 1).filter(|&s| crosses_border(mask, self.entries[s as usize].mask, self.full));
         let before = || {
             mate(lpn.wrapping_sub(1))
