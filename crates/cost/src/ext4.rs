@@ -26,15 +26,17 @@ pub const BLOCK: u64 = 4096;
 /// First block of the journal, and of the data.
 const JOURNAL: u64 = (16 << 20) / BLOCK;
 const DATA: u64 = JOURNAL + (64 << 20) / BLOCK;
-/// Metadata blocks: the superblock, a bitmap for each group of blocks, inodes, and from these on bitmaps of inodes and
-/// descriptors of groups.
+/// Metadata blocks: the superblock, from here on bitmaps of groups of blocks, inodes, bitmaps of inodes, descriptors of
+/// groups.
 const SUPERBLOCK: u64 = 0;
-const GROUP: u64 = BLOCK * 8;
+const BITMAPS: u64 = 1;
 const INODES: u64 = 64;
-const INODES_OF_BLOCK: u64 = 16;
 const INODE_BITMAPS: u64 = JOURNAL - 128;
 const DESCRIPTORS: u64 = JOURNAL - 64;
-const DESCRIPTORS_OF_BLOCK: u64 = 64;
+/// What a block of these holds: inodes, bits, descriptors.
+const INODES_OF_BLOCK: u64 = BLOCK / 256;
+const BITS: u64 = BLOCK * 8;
+const DESCRIPTORS_OF_BLOCK: u64 = BLOCK / 64;
 /// Most blocks of a request.
 const MOST: u64 = (1 << 20) / BLOCK;
 /// Most blocks that a growing file reserves.
@@ -255,18 +257,13 @@ impl FileSystem {
     }
 
     fn touch_inode(&mut self, file: FileId) {
-        self.transaction.insert(INODES + file / INODES_OF_BLOCK);
-    }
-
-    /// Blocks of the group of `block` are taken or given back.
-    fn touch_group(&mut self, block: u64) {
-        let group = block / GROUP;
-        self.transaction.extend([1 + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]);
+        self.transaction.insert(INODES + file / INODES_OF_BLOCK % (INODE_BITMAPS - INODES));
     }
 
     /// An inode is taken or given back.
     fn touch_inode_bitmap(&mut self, file: FileId) {
-        self.transaction.extend([INODE_BITMAPS + file / GROUP, DESCRIPTORS]);
+        let group = file / BITS;
+        self.transaction.extend([INODE_BITMAPS + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]);
     }
 
     /// What a file loses is taken from it step by step: meanwhile it hangs on the list of orphans.
@@ -303,7 +300,7 @@ impl FileSystem {
         }
         known.blocks.insert(block, first);
         known.grown = true;
-        self.touch_group(first);
+        self.transaction.extend(accounts(first));
         first
     }
 
@@ -314,8 +311,7 @@ impl FileSystem {
         for (block, at) in gone {
             known.blocks.remove(&block);
             known.unwritten.remove(&block);
-            let group = at / GROUP;
-            self.transaction.extend([1 + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]);
+            self.transaction.extend(accounts(at));
             match self.freed.last_mut() {
                 Some((first, count)) if *first + *count == at => *count += 1,
                 _ => self.freed.push((at, 1)),
@@ -448,6 +444,12 @@ impl FileSystem {
             fua,
         });
     }
+}
+
+/// What changes when `block` is taken or given back: bitmap and descriptor of its group.
+fn accounts(block: u64) -> [u64; 2] {
+    let group = block / BITS;
+    [BITMAPS + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]
 }
 
 /// Blocks in order as runs of neighbours, none too long.

@@ -30,15 +30,9 @@ impl Index {
         }
     }
 
-    /// The slot of `lpn`.
+    /// The slot of `lpn`; none if it lies behind the last page.
     #[inline(always)]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
-        let run = self.runs[(lpn >> BITS) as usize];
-        self.slots[run as usize][lpn as usize % PAGES].checked_sub(1)
-    }
-
-    /// The slot of `lpn`, which may lie behind the last page.
-    pub fn slot_if_any(&self, lpn: u32) -> Option<u32> {
         let run = *self.runs.get((lpn >> BITS) as usize)?;
         self.slots[run as usize][lpn as usize % PAGES].checked_sub(1)
     }
@@ -102,7 +96,7 @@ mod tests {
             assert_eq!(index.slot(other), truth.get(&other).copied());
         }
         assert!((0..pages).all(|lpn| index.slot(lpn) == truth.get(&lpn).copied()));
-        assert_eq!(index.slot_if_any(pages + 64), None);
+        assert_eq!(index.slot(pages + 64), None);
         assert!(index.slots.len() <= 201, "{} runs are kept for 200 pages", index.slots.len());
     }
 }

@@ -151,7 +151,7 @@ impl Buffer {
         self.full_pages.oldest()
     }
 
-    /// The slot of `lpn`.
+    /// The slot of `lpn`; none if it lies behind the last page.
     #[inline]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
         self.index.slot(lpn)
@@ -392,10 +392,10 @@ impl Buffer {
     pub(crate) fn join_border(&self, victims: &mut Victims) {
         let &[slot] = victims.as_slice() else { return };
         let Entry { lpn, mask, .. } = self.entries[slot as usize];
-        let mate = |lpn: u32| self.index.slot_if_any(lpn);
-        let next = mate(lpn + 1).filter(|&s| crosses_border(mask, self.entries[s as usize].mask, self.full));
+        let next =
+            self.slot(lpn + 1).filter(|&s| crosses_border(mask, self.entries[s as usize].mask, self.full));
         let before = || {
-            mate(lpn.wrapping_sub(1))
+            self.slot(lpn.wrapping_sub(1))
                 .filter(|&s| crosses_border(self.entries[s as usize].mask, mask, self.full))
         };
         victims.extend(next.or_else(before));
