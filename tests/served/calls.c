@@ -1,4 +1,4 @@
-/* What tests/serve_host.rs runs under libnandle_preload.so: a program that knows nothing of it.
+/* What tests/serve/host.rs runs under libnandle_preload.so: a program that knows nothing of it.
  *   calls FOLDER ELSEWHERE    expects all calls to do as they always do */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What tests/serve_host.rs does with libnandle: library ADDRESS FILE */
+/* What tests/serve/host.rs does with libnandle: library ADDRESS FILE */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,195 @@
+//! Goal: a failure of the flash never shows a wrong sector. Programs and erases that fail cost blocks, not
+//! data; an uncorrectable read is an error for exactly its sectors until they are written again.
+//! Method: failures at chosen operations whose outcome is known, and random ones under the oracle on
+//! every small device.
+
+use nandle_lab::oracle::{Oracle, UNIT};
+use nandle_random::Stream;
+use nandle_ssd::nand::FaultConfig;
+use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
+
+use crate::devices;
+use crate::torture;
+
+fn run(ssd: &mut Ssd, op: Op, lsn: u64, sectors: u64, stamp: u64) -> Completion {
+    let data: Vec<u8> = if op == Op::Write {
+        (lsn..lsn + sectors).flat_map(|lsn| (stamp << 32 | lsn).to_le_bytes()).collect()
+    } else {
+        vec![]
+    };
+    let now = ssd.now();
+    ssd.submit(now, &Command { id: stamp, op, lsn, sectors, fua: false, stream: 0, data: &data });
+    let mut done = vec![];
+    while done.is_empty() {
+        let next = ssd.next_event().expect("the device is stuck");
+        ssd.advance(next, &mut done);
+    }
+    done.swap_remove(0)
+}
+
+fn words(completion: &Completion) -> Vec<u64> {
+    completion.data.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("eight"))).collect()
+}
+
+/// Eight sectors a page.
+fn device(faults: FaultConfig) -> DeviceConfig {
+    let mut config = devices::base();
+    config.op_ratio = 1.5;
+    config.faults = faults;
+    config
+}
+
+#[test]
+fn an_uncorrectable_read_is_an_error_for_exactly_its_sectors() {
+    let config = device(FaultConfig { reads: vec![2], ..FaultConfig::default() });
+    let mut ssd = Ssd::new(&config, UNIT, 1).expect("valid");
+    assert_eq!(run(&mut ssd, Op::Write, 0, 24, 1).status, Status::Ok);
+    // The second page read is page 1: sectors 8 to 15, of which 10 to 15 and all around were asked for.
+    let read = run(&mut ssd, Op::Read, 4, 16, 2);
+    assert_eq!((read.status, &read.unreadable[..]), (Status::MediaError, &[(8, 8)][..]));
+    for (n, word) in words(&read).into_iter().enumerate() {
+        let lsn = 4 + n as u64;
+        assert_eq!(word, if (8..16).contains(&lsn) { 0 } else { 1 << 32 | lsn }, "sector {lsn}");
+    }
+    // It stays so, without another fault, and for no sector more than is asked for.
+    let read = run(&mut ssd, Op::Read, 12, 2, 3);
+    assert_eq!((read.status, &read.unreadable[..]), (Status::MediaError, &[(12, 2)][..]));
+    // A partial update reads the page, gets nothing, and says so of what it did not write.
+    assert_eq!(run(&mut ssd, Op::Write, 9, 2, 4).status, Status::Ok);
+    let read = run(&mut ssd, Op::Read, 8, 8, 5);
+    assert_eq!((read.status, &read.unreadable[..]), (Status::MediaError, &[(8, 1), (11, 5)][..]));
+    assert_eq!(words(&read)[1..3], [4 << 32 | 9, 4 << 32 | 10]);
+    // A power cut does not heal it, a trim does.
+    assert_eq!(run(&mut ssd, Op::Flush, 0, 0, 6).status, Status::Ok);
+    let without = device(FaultConfig::default());
+    let mut ssd = Ssd::power_on(&without, ssd.cut_power(), 1).expect("valid");
+    let read = run(&mut ssd, Op::Read, 8, 8, 7);
+    assert_eq!(&read.unreadable[..], [(8, 1), (11, 5)]);
+    assert_eq!(ssd.inspect().unreadable, 6);
+    run(&mut ssd, Op::Trim, 8, 1, 8);
+    let read = run(&mut ssd, Op::Read, 8, 4, 9);
+    assert_eq!((&read.unreadable[..], words(&read)[0]), (&[(11, 1)][..], 0));
+    // Collection moves what is lost as lost, until it is written again.
+    let sectors = ssd.layout().logical_sectors;
+    let mut draw = Stream::new(1, "faults");
+    for n in 0..4_000 {
+        let lsn = 24 + draw.below((sectors - 24) / 8) * 8;
+        run(&mut ssd, Op::Write, lsn.min(sectors - 8), 8, 10 + n);
+    }
+    assert!(ssd.stats().gc_moved_pages > 500);
+    assert_eq!(run(&mut ssd, Op::Read, 0, 24, 5_000).unreadable, [(11, 5)]);
+    run(&mut ssd, Op::Write, 8, 8, 5_001);
+    let read = run(&mut ssd, Op::Read, 0, 24, 5_002);
+    assert_eq!((read.status, read.unreadable.len()), (Status::Ok, 0));
+    ssd.check();
+    assert!(ssd.inspect().is_clean(), "{}", ssd.inspect());
+}
+
+#[test]
+fn a_program_that_fails_costs_a_block_and_nothing_else() {
+    let mut retired = 0;
+    for number in (1..1_500).step_by(97) {
+        let config = device(FaultConfig { programs: vec![number, number + 1], ..FaultConfig::default() });
+        let mut ssd = Ssd::new(&config, UNIT, 1).expect("valid");
+        let mut oracle = Oracle::of(&ssd);
+        torture::torture(&mut ssd, &mut oracle, &mut Stream::new(number, "faults"), 3_000, 0);
+        assert_eq!(oracle.verdict(), Ok(()), "program {number}");
+        assert_eq!(ssd.stats().program_failures, 2, "program {number}");
+        let bad = ssd.inspect().blocks[3];
+        assert!(bad <= 2, "program {number}: {bad} bad blocks");
+        assert_eq!(ssd.stats().erase_failures, bad);
+        assert!(!ssd.is_read_only());
+        retired += bad;
+    }
+    // Those whose planes could not spare the room yet are still in use.
+    assert!(retired >= 12, "{retired} blocks were taken out of use");
+}
+
+#[test]
+fn without_spare_blocks_the_drive_reads_and_writes_no_more() {
+    let config = device(FaultConfig { erase_rate: 0.05, ..FaultConfig::default() });
+    let mut ssd = Ssd::new(&config, UNIT, 1).expect("valid");
+    let sectors = ssd.layout().logical_sectors;
+    let mut held = vec![0; sectors as usize];
+    let mut draw = Stream::new(2, "faults");
+    for n in 1..100_000 {
+        let lsn = draw.below(sectors / 8) * 8;
+        match run(&mut ssd, Op::Write, lsn, 8, n).status {
+            Status::Ok => (lsn..lsn + 8).for_each(|lsn| held[lsn as usize] = n << 32 | lsn),
+            Status::ReadOnly => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(ssd.is_read_only());
+    assert!(ssd.inspect().to_string().contains("read-only: too few good blocks are left"));
+    let check = |ssd: &mut Ssd| {
+        let read = run(ssd, Op::Read, 0, sectors, 1);
+        assert_eq!((read.status, words(&read)), (Status::Ok, held.clone()));
+        assert_eq!(run(ssd, Op::Write, 0, 8, 2).status, Status::ReadOnly);
+    };
+    check(&mut ssd);
+    // It knows after a power cut, too.
+    let mut ssd = Ssd::power_on(&config, ssd.cut_power(), 1).expect("valid");
+    check(&mut ssd);
+}
+
+#[test]
+fn random_failures_show_no_wrong_sector() {
+    let (mut programs, mut erases, mut reads) = (0, 0, 0);
+    for (name, mut config) in devices::small_devices() {
+        config.faults =
+            FaultConfig { program_rate: 5e-4, erase_rate: 5e-4, read_rate: 5e-4, ..FaultConfig::default() };
+        // Room for the blocks that go.
+        let logical = f64::from(config.geometry.blocks_per_plane) / (1.0 + config.op_ratio);
+        config.geometry.blocks_per_plane += 8;
+        config.op_ratio = f64::from(config.geometry.blocks_per_plane) / logical - 1.0;
+        let (ssd, oracle) = torture::run(&config, 3, 10_000);
+        assert_eq!(oracle.verdict(), Ok(()), "{name}");
+        assert!(ssd.inspect().is_clean(), "{name}: {}", ssd.inspect());
+        programs += ssd.stats().program_failures;
+        erases += ssd.stats().erase_failures;
+        reads += oracle.unreadable();
+    }
+    println!("{programs} programs, {erases} erases, {reads} sectors");
+    assert!(programs > 20 && erases > 5 && reads > 100, "{programs}, {erases}, {reads}");
+}
+
+#[test]
+fn a_die_that_is_gone_shows_no_wrong_sector() {
+    let (mut unreadable, mut failures, mut read_only) = (0, 0, 0);
+    let mut stripes = device(FaultConfig::default());
+    (stripes.geometry.chips_per_channel, stripes.geometry.planes_per_die) = (2, 1);
+    stripes.scheme.striping = "superblock".into();
+    stripes.superblock.parity = 4;
+    let small = devices::small_devices().into_iter();
+    for (name, mut config) in small.chain([("superblocks with parity", stripes)]) {
+        // The oracle is told that the flash may fail; that it does so by itself is next to impossible.
+        config.faults = FaultConfig {
+            program_rate: 1e-15,
+            erase_rate: 1e-15,
+            read_rate: 1e-15,
+            ..FaultConfig::default()
+        };
+        // Room for the blocks that go.
+        let logical = f64::from(config.geometry.blocks_per_plane) / (1.0 + config.op_ratio);
+        config.geometry.blocks_per_plane += 8;
+        config.op_ratio = f64::from(config.geometry.blocks_per_plane) / logical - 1.0;
+        let mut ssd = Ssd::new(&config, UNIT, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut oracle = Oracle::of(&ssd);
+        let mut draw = Stream::new(5, name);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        let (sectors, last) = (ssd.layout().logical_sectors, config.geometry.dies());
+        let lost = ssd.lose_sectors(sectors / 4, 40);
+        assert!(!ssd.lose_die(last) && ssd.lose_die(last - 1), "{name}: dies 0 to {}", last - 1);
+        torture::torture(&mut ssd, &mut oracle, &mut draw, 2_000, 0);
+        // More is unreadable than the verdict allows for failures by chance: what could be read is judged.
+        assert!(oracle.complaints().is_empty(), "{name}: {}", oracle.complaints()[0]);
+        assert!(oracle.checked() > 1_000, "{name}: {} sectors compared", oracle.checked());
+        assert!(lost <= 40);
+        unreadable += oracle.unreadable();
+        failures += ssd.stats().program_failures;
+        read_only += u32::from(ssd.is_read_only());
+    }
+    println!("{unreadable} sectors, {failures} programs; {read_only} drives take no more writes");
+    assert!(unreadable > 100 && failures > 100, "{unreadable}, {failures}");
+}

@@ -1,0 +1,176 @@
+//! Goal: `nandle crash-test` says what was found as scripts and people read it, and bad use is one sentence.
+//! Method: the real program on small programs of the shell; what must come out is counted by hand.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn crash_test(args: &[&str], dir: &Path) -> Output {
+    let mut command = Command::cargo_bin("nandle").expect("built");
+    command.arg("crash-test").args(args).current_dir(dir).output().expect("it runs")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(output)))
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Two files, the second of which must not be there without the first one's contents.
+const WRONG: &str = "cd $NANDLE_DIR && printf data > a && printf done > b";
+const RIGHT: &str = "cd $NANDLE_DIR && printf data > a && sync a . && printf done > b && sync b .";
+const CHECK: &str = "cd $NANDLE_DIR && if [ -e b ]; then grep -q data a; fi";
+
+#[test]
+fn a_missing_flush_fails_and_can_be_checked_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for watch in ["auto", "calls"] {
+        let output =
+            crash_test(&["--run", WRONG, "--check", CHECK, "--watch", watch, "--json", "-"], dir.path());
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        let report = json(&output);
+        // Names in order: none, a, a and b. a's data and size, b's data and size: 2 each; b is not
+        // seen without its name, a neither.
+        assert_eq!(report["states"], 1 + 3 + 9, "{report:#}");
+        assert_eq!(report["exhaustive"], true);
+        // b is there and a is empty or zeros: 2 of a's 3 contents, 3 of b's.
+        assert_eq!(report["failed"], 6);
+        let failure = &report["first_failure"];
+        let fate = |event: &str, path: &str| -> Value {
+            let writes = failure["writes"].as_array().expect("a list");
+            let found = writes.iter().find(|w| w["event"] == event && w["path"] == path);
+            found.unwrap_or_else(|| panic!("{event} {path}: {failure:#}"))["fate"].clone()
+        };
+        assert_eq!(fate("create", "b"), "reached");
+        assert_ne!(fate("write", "a"), "reached");
+        let text = said(&output);
+        assert!(text.contains("never flushed"), "{text}");
+        let again = crash_test(&["--again", "crash-failure.json", "--into", watch], dir.path());
+        assert_eq!(again.status.code(), Some(1), "{}", said(&again));
+        assert!(dir.path().join(watch).join("b").exists(), "the files are laid out");
+        let other =
+            crash_test(&["--again", "crash-failure.json", "--check", "test -e $NANDLE_DIR/b"], dir.path());
+        assert_eq!(other.status.code(), Some(0), "{}", said(&other));
+    }
+}
+
+#[test]
+fn flushed_in_order_survives_and_a_lie_does_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = crash_test(&["--run", RIGHT, "--check", CHECK, "--json", "r.json"], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("r.json")).expect("written"))
+            .expect("JSON");
+    assert_eq!((report["failed"].as_u64(), &report["first_failure"]), (Some(0), &Value::Null));
+    let output = crash_test(&["--run", RIGHT, "--check", CHECK, "--lie", "ignore-flush"], dir.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    // A check that cannot fail is told of.
+    let output = crash_test(&["--run", RIGHT, "--check", "true", "--lie", "ignore-flush"], dir.path());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(said(&output).contains("make sure that the check can fail"), "{}", said(&output));
+}
+
+#[test]
+fn what_was_there_before_is_there_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("db")).expect("made");
+    std::fs::write(dir.path().join("db/old"), "old").expect("written");
+    let run = "cd $NANDLE_DIR && printf new > new && sync new . && rm old";
+    let check = "cd $NANDLE_DIR && { grep -q old old || grep -q new new; }";
+    let output = crash_test(&["--run", run, "--check", check, "--dir", "db"], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(std::fs::read_to_string(dir.path().join("db/old")).expect("there"), "old");
+}
+
+#[test]
+fn what_the_program_had_printed_is_known() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = "cd $NANDLE_DIR && printf x > a && sync a . && echo saved && printf y > b";
+    let check = "cd $NANDLE_DIR && if grep -q saved $NANDLE_OUTPUT; then test -s a; else ! test -e b; fi";
+    let output = crash_test(&["--run", run, "--check", check], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let early = run.replace("&& sync a . && echo saved", "&& echo saved && sync a .");
+    let output = crash_test(&["--run", &early, "--check", check], dir.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+}
+
+#[test]
+fn bad_use_is_one_sentence() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (args, part) in [
+        (vec!["--run", "no-such-program", "--check", "true"], "--run: the shell did not find"),
+        (vec!["--run", WRONG, "--check", "no-such-check"], "--check: the shell did not find"),
+        (
+            vec!["--run", WRONG, "--check", "no-such-check", "--check-stays"],
+            "--check: the shell did not find",
+        ),
+        (vec!["--run", "exit 3", "--check", "true"], "ended with exit 3"),
+        (vec!["--run", "kill -9 $$", "--check", "true"], "ended by a signal"),
+        (vec!["--run", "true", "--check", "true"], "changed no file in $NANDLE_DIR"),
+        (vec!["--run", WRONG, "--check", "echo broken; false"], "fails with nothing lost: exit 1 (broken)"),
+        (vec!["--run", WRONG, "--check", "sleep 9", "--patience", "1"], "it was not done after 1 s"),
+        (vec!["--again", "none.json"], "none.json: "),
+    ] {
+        let output = crash_test(&args, dir.path());
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(part), "{args:?}: {text}");
+        // The shell may have said something of its own before.
+        let ours: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("nandle: ")).collect();
+        assert_eq!(ours.len(), 1, "{args:?}: {text}");
+    }
+    for args in [vec!["--run", "true"], vec!["--states", "0", "--run", "x", "--check", "y"]] {
+        assert_eq!(crash_test(&args, dir.path()).status.code(), Some(2), "{args:?}");
+    }
+    // A broken state file.
+    std::fs::write(dir.path().join("bad.json"), "{}").expect("written");
+    let output = crash_test(&["--again", "bad.json"], dir.path());
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// The block of a page that a comment with this file's name marks.
+fn documented(page: &str) -> String {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect("there");
+    let (_, after) = text.split_once("<!-- tests/program/crash_test.rs runs this -->").expect("the mark");
+    let block = after.split("```").nth(1).expect("a block");
+    block.trim_start_matches("text").trim().to_owned()
+}
+
+#[test]
+fn the_documented_story_is_what_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/crash/log_store.py");
+    std::fs::copy(script, dir.path().join("log_store.py")).expect("copied");
+    let block = documented("docs/crash-test.md");
+    let (command, told) = block.split_once('\n').expect("a command and what it says");
+    let line = command.trim_start_matches("$ nandle ");
+    let program = assert_cmd::cargo::cargo_bin("nandle");
+    let line = format!("'{}' {line} 2>&1", program.display());
+    let output = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(line)
+        .current_dir(dir.path())
+        .output()
+        .expect("it runs");
+    // How fast it was is not the same anywhere.
+    let plain = |text: &str| -> Vec<String> {
+        let without = |word: &str| {
+            if word.chars().all(|c| c.is_ascii_digit() || c == ',') { "N".into() } else { word.to_owned() }
+        };
+        text.lines()
+            .map(|line| match line.contains(" a second") {
+                true => line.split(' ').map(without).collect::<Vec<_>>().join(" "),
+                false => line.trim_end().to_owned(),
+            })
+            .filter(|line| !line.is_empty())
+            .collect()
+    };
+    assert_eq!(plain(&said(&output)), plain(told));
+}

@@ -1,0 +1,15 @@
+//! The command line: what it prints, writes and refuses.
+
+#[path = "../served/mod.rs"]
+mod served;
+
+mod cli;
+mod crash_test;
+mod fsck;
+mod laboratory;
+mod metrics;
+mod one_sentence;
+mod record;
+mod reproduce;
+mod reproduce_flashalloc;
+mod reproduce_papa;

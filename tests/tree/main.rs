@@ -1,0 +1,5 @@
+//! The sources and the docs themselves.
+
+mod imports;
+mod structure;
+mod tidy;

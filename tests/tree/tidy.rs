@@ -1,0 +1,284 @@
+//! Goal: the structure stays what ARCHITECTURE.md says.
+//! Method: ordinary tests that read the sources.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn rust_files(folder: &str) -> Vec<PathBuf> {
+    let mut found = vec![];
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path.file_name().is_some_and(|n| n != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let may = [
+        ("io", vec![]),
+        ("random", vec![]),
+        ("nand", vec!["nandle-random"]),
+        ("ssd", vec!["nandle-io", "nandle-random", "nandle-nand"]),
+        ("trace", vec!["nandle-io", "nandle-random"]),
+        ("lab", vec!["nandle-io", "nandle-random", "nandle-ssd", "nandle-trace"]),
+        ("host", vec!["nandle-io"]),
+        ("preload", vec!["nandle-host", "nandle-io"]),
+        ("capi", vec!["nandle-host", "nandle-io"]),
+        ("ublk", vec![]),
+        ("observe", vec![]),
+        ("crash", vec!["nandle-observe", "nandle-random"]),
+        ("cost", vec!["nandle-io", "nandle-lab", "nandle-observe", "nandle-random", "nandle-trace"]),
+        (
+            "serve",
+            vec![
+                "nandle-host",
+                "nandle-io",
+                "nandle-lab",
+                "nandle-random",
+                "nandle-ssd",
+                "nandle-trace",
+                "nandle-ublk",
+            ],
+        ),
+    ];
+    for (name, allowed) in may {
+        for line in read(format!("crates/{name}/Cargo.toml")).lines() {
+            let ours = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if ours.starts_with("nandle-") {
+                assert!(allowed.contains(&ours), "crates/{name} must not depend on {ours}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_drive_has_no_clock_thread_or_unordered_map() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        for word in ["std::time", "std::thread", "std::fs", "HashMap", "HashSet", "unsafe {"] {
+            assert!(!text.contains(word), "{}: {word}", file.display());
+        }
+    }
+}
+
+/// A file of the core, and the text around it that has to declare it.
+#[test]
+fn every_file_of_the_core_is_part_of_it() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let folder = file.parent().expect("a folder");
+        let stem = file.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
+        let (name, above) = match stem {
+            "lib" => continue,
+            "mod" => (folder.file_name().and_then(|n| n.to_str()).unwrap_or_default(), folder.parent()),
+            stem => (stem, Some(folder)),
+        };
+        let above = above.expect("a folder");
+        let parent = [above.join("mod.rs"), above.join("lib.rs")].into_iter().find(|p| p.exists());
+        let text = std::fs::read_to_string(parent.expect("a parent")).expect("readable");
+        // Schemes are declared by their line in the list.
+        let declared = [format!("mod {name};"), format!("mod {name} {{"), format!("    {name}::")];
+        assert!(declared.iter().any(|d| text.contains(d)), "{} is not part of its folder", file.display());
+    }
+}
+
+/// The words of a source text that are names: no strings, no comments.
+fn names_in(text: &str) -> Vec<String> {
+    fn walk(tokens: proc_macro2::TokenStream, names: &mut Vec<String>) {
+        for token in tokens {
+            match token {
+                proc_macro2::TokenTree::Ident(name) => names.push(name.to_string()),
+                proc_macro2::TokenTree::Group(group) => walk(group.stream(), names),
+                _ => {}
+            }
+        }
+    }
+    let mut names = Vec::new();
+    walk(text.parse().expect("Rust"), &mut names);
+    names
+}
+
+#[test]
+fn only_a_schemes_folder_and_its_line_know_its_name() {
+    let mut schemes: Vec<String> = std::fs::read_dir(root().join("crates/ssd/src/schemes"))
+        .expect("readable")
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(schemes.len() > 9, "{schemes:?}");
+    // What belongs to a scheme though its folder has another name.
+    schemes.extend(["multi_version", "compacted"].map(str::to_owned));
+    // The list; what reproduces papers; NVMe's own words for placement.
+    let exempt = ["ssd/src/schemes/", "lab/src/reproduce/", "serve/src/nvme_tcp/"];
+    for part in ["nand", "ssd", "lab", "serve"] {
+        for file in rust_files(&format!("crates/{part}/src")) {
+            let path = file.display().to_string();
+            if path.ends_with("tests.rs") || exempt.iter().any(|e| path.contains(e)) {
+                continue;
+            }
+            for name in names_in(&std::fs::read_to_string(&file).expect("readable")) {
+                // The operation has the name that its paper gave it.
+                let plain = if name == "FlashAlloc" { continue } else { name.to_lowercase() };
+                let known = schemes.iter().any(|scheme| plain == *scheme || plain == scheme.replace('_', ""));
+                assert!(!known, "{path}: {name} is a scheme's name");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_word_a_thing() {
+    let given_up = ["begun", "shelf", "loose", "condemn", "attend", "give_way", "troubles", "advisor"];
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        for name in names_in(&std::fs::read_to_string(&file).expect("readable")) {
+            let parts: Vec<&str> = name.split('_').collect();
+            let word = given_up.iter().find(|word| parts.contains(*word) || name == **word);
+            assert!(word.is_none(), "{}: {name}: see docs/glossary.md", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for file in rust_files("crates/ssd/src").into_iter().chain(rust_files("crates/nand/src")) {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        assert!(text.starts_with("//!"), "{} has no module documentation", file.display());
+    }
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        for part in read(document).split('`').skip(1).step_by(2) {
+            let looks_like_a_path =
+                part.contains('/') && part.ends_with(".rs") | part.ends_with(".py") | part.ends_with(".txt");
+            if looks_like_a_path && !part.contains(' ') {
+                let there = [
+                    part.to_owned(),
+                    format!("crates/{part}"),
+                    format!("crates/{}", part.replacen('/', "/src/", 1)),
+                ];
+                assert!(there.iter().any(|p| root().join(p).exists()), "{document} names {part}");
+            }
+        }
+    }
+}
+
+/// The anchors of a page: its headings, as GitHub and mdBook name them.
+fn anchors(page: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut anchors: Vec<String> = vec![];
+    for line in page.lines() {
+        fenced ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) else { continue };
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        anchors.push(kept.map(|c| if c == ' ' { '-' } else { c }).collect());
+    }
+    anchors
+}
+
+#[test]
+fn links_lead_somewhere() {
+    const REPOSITORY: &str = "https://github.com/nandle/nandle/blob/main/";
+    let documents =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/trace/README.md", "python/README.md"];
+    let mut pages: Vec<PathBuf> = documents.iter().map(|name| root().join(name)).collect();
+    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+        let entries = std::fs::read_dir(root().join(folder)).expect("readable").flatten();
+        pages.extend(entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
+    }
+    let mut links = 0;
+    for page in &pages {
+        let text = std::fs::read_to_string(page).expect("readable");
+        // Code shows brackets too.
+        let prose = text.split("```").step_by(2);
+        let targets =
+            prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|t| !t.contains(' ')) {
+            links += 1;
+            let name = page.display();
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file.strip_prefix(REPOSITORY) {
+                Some(inside) => root().join(inside),
+                None if file.starts_with("http") => continue,
+                None if file.is_empty() => page.clone(),
+                None => page.parent().expect("a folder").join(file),
+            };
+            assert!(path.exists(), "{name}: {target} does not exist");
+            let path = path.canonicalize().expect("it exists");
+            let docs = root().join("docs").canonicalize().expect("it exists");
+            let leaves_the_book = page.starts_with(root().join("docs")) && !path.starts_with(docs);
+            assert!(
+                !leaves_the_book || file.starts_with(REPOSITORY),
+                "{name}: {target} is not part of the book: expected {REPOSITORY}..."
+            );
+            assert!(!path.is_dir() || file.starts_with(REPOSITORY), "{name}: {target} is a folder");
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&path).expect("text"));
+                assert!(
+                    there.iter().any(|a| a == anchor),
+                    "{name}: {target}: no such heading among {there:?}"
+                );
+            }
+        }
+    }
+    assert!(links > 100, "only {links} links were found");
+}
+
+#[test]
+fn the_book_has_every_page() {
+    let summary = read("docs/SUMMARY.md");
+    let linked: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for page in &linked {
+        assert!(root().join("docs").join(page).is_file(), "docs/SUMMARY.md names {page}");
+    }
+    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("readable").flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(root().join("docs")).expect("inside").to_string_lossy().into_owned();
+            let page = name.ends_with(".md") && name != "SUMMARY.md";
+            assert!(!page || linked.contains(&name.as_str()), "docs/SUMMARY.md lacks {name}");
+        }
+    }
+}
+
+#[test]
+fn workspaces_agree_on_versions() {
+    // What one of them has checked or built is then not built again for another.
+    let packages = |lock: &str| -> BTreeSet<(String, String)> {
+        let text = read(lock);
+        let value = |line: &str, key| line.strip_prefix(key).map(|rest| rest.trim_matches('"').to_owned());
+        let lines: Vec<&str> = text.lines().collect();
+        let packages = lines
+            .windows(2)
+            .filter_map(|two| Some((value(two[0], "name = ")?, value(two[1], "version = ")?)));
+        packages.collect()
+    };
+    let main = packages("Cargo.lock");
+    let names: BTreeSet<&String> = main.iter().map(|(name, _)| name).collect();
+    for lock in ["fuzz/Cargo.lock", "python/Cargo.lock"] {
+        let locked = packages(lock);
+        let others: Vec<_> =
+            locked.iter().filter(|package| names.contains(&package.0) && !main.contains(package)).collect();
+        assert!(others.is_empty(), "{lock} has other versions than Cargo.lock: {others:?}");
+        assert!(locked.len() > 50, "{lock} has {} packages", locked.len());
+    }
+}
