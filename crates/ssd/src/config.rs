@@ -477,7 +477,8 @@ impl DeviceConfig {
             return Err(ConfigError::new("buffer.bytes", 0, expected));
         }
         if self.scheme.buffer != "fifo" {
-            let expected = format!("the default with scheme.buffer = {:?}: it is for \"fifo\"", self.scheme.buffer);
+            let expected =
+                format!("the default with scheme.buffer = {:?}: it is for \"fifo\"", self.scheme.buffer);
             if !self.buffer.fifo_merge {
                 return Err(ConfigError::new("buffer.fifo_merge", false, expected));
             }

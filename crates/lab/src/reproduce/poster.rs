@@ -21,8 +21,16 @@ const TWINS: [&str; 3] = ["msnfs", "cfs", "dtr"];
 const BUFFERS: [(&str, &str, &[&str]); 5] = [
     ("lru", "lru+page", &[]),
     ("mca", "mca+page", &[]),
-    ("pc-lru at(60)", "pc-lru+page", &["scheme.pc_lru.insert='at(60)'", "scheme.pc_lru.when='always'"]),
-    ("pc-lru head", "pc-lru+page", &["scheme.pc_lru.insert='head'", "scheme.pc_lru.when='always'"]),
+    (
+        "pc-lru at(60)",
+        "pc-lru+page",
+        &["scheme.pc_lru.insert='at(60)'", "scheme.pc_lru.when='always'", "scheme.pc_lru.passes=1"],
+    ),
+    (
+        "pc-lru head",
+        "pc-lru+page",
+        &["scheme.pc_lru.insert='head'", "scheme.pc_lru.when='always'", "scheme.pc_lru.passes=1"],
+    ),
     ("pc-lru stay", "pc-lru+page", &[]),
 ];
 

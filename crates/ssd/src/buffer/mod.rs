@@ -38,7 +38,8 @@ pub struct BufferPlan {
 
 impl BufferPlan {
     /// LRU and nothing else.
-    pub const LRU: Self = Self { by_request: false, merge: true, evict_all: false, full_list: false, small: None };
+    pub const LRU: Self =
+        Self { by_request: false, merge: true, evict_all: false, full_list: false, small: None };
 }
 
 /// Dirty sectors of one logical page.
@@ -204,20 +205,10 @@ impl Buffer {
     }
 
     /// Puts a write in, merging it with what is there.
-    pub(crate) fn insert(
-        &mut self,
-        lpn: u32,
-        mask: u64,
-        write: Incoming,
-        first: u32,
-        bytes: &[u8],
-    ) {
+    pub(crate) fn insert(&mut self, lpn: u32, mask: u64, write: Incoming, first: u32, bytes: &[u8]) {
         let Incoming { stream, .. } = write;
-        let (request, into) = if self.plan.merge {
-            (write.number, self.slot(lpn))
-        } else {
-            self.queue(lpn, mask, write)
-        };
+        let (request, into) =
+            if self.plan.merge { (write.number, self.slot(lpn)) } else { self.queue(lpn, mask, write) };
         let slot = match into {
             Some(slot) => {
                 let entry = &mut self.entries[slot as usize];

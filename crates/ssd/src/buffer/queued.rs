@@ -62,8 +62,8 @@ impl Buffer {
         let from = self.first_sector(lpn) + u64::from(mask.trailing_zeros());
         let newest = self.all.newest().map(|slot| self.entries[slot as usize].request);
         let tail = self.tail.filter(|tail| Some(tail.request) == newest).filter(|tail| {
-            let goes_on =
-                tail.range.0 < from && (from == tail.range.1 || from < tail.range.1 && tail.range.1 < write.range.1);
+            let goes_on = tail.range.0 < from
+                && (from == tail.range.1 || from < tail.range.1 && tail.range.1 < write.range.1);
             tail.joined == write.number || goes_on
         });
         let to = from + u64::from(mask.count_ones());
@@ -136,5 +136,46 @@ impl Buffer {
         }
         self.update_small(lpn);
         Some(newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BufferPlan;
+    use super::*;
+
+    /// Pages of eight sectors; a write of `n` sectors from `first` in one page.
+    fn write(buffer: &mut Buffer, number: u64, first: u64, n: u32) {
+        let incoming = Incoming { number, stream: 0, range: (first, first + u64::from(n)) };
+        let at = (first % 8) as u32;
+        buffer.insert((first / 8) as u32, ((1 << n) - 1) << at, incoming, at, &[]);
+    }
+    fn queued(buffer: &Buffer) -> Vec<(u64, u32, u64)> {
+        buffer.oldest_first().map(|entry| (entry.request, entry.lpn, entry.mask)).collect()
+    }
+
+    #[test]
+    fn a_write_joins_the_tail_that_it_continues_and_drops_what_it_covers() {
+        let plan = BufferPlan { by_request: true, merge: false, ..BufferPlan::LRU };
+        let mut buffer = Buffer::for_tests(plan, 10, 0xff);
+        write(&mut buffer, 1, 0, 4);
+        write(&mut buffer, 2, 4, 2);
+        assert_eq!(queued(&buffer), [(1, 0, 0x3f)], "it goes on");
+        write(&mut buffer, 3, 20, 2);
+        write(&mut buffer, 4, 6, 2);
+        assert_eq!(queued(&buffer), [(1, 0, 0x3f), (3, 2, 0x30), (4, 0, 0xc0)], "not at the tail");
+        write(&mut buffer, 5, 1, 2);
+        assert_eq!((buffer.mask(0), buffer.slots(0).count(), buffer.partial_pages()), (0xff, 3, 4));
+        write(&mut buffer, 6, 5, 3);
+        let left = [(1, 0, 0x3f), (3, 2, 0x30), (5, 0, 6), (6, 0, 0xe0)];
+        assert_eq!(queued(&buffer), left, "what is covered is dropped, what is covered in part is not");
+        let oldest = buffer.oldest().expect("an entry");
+        assert!(buffer.leaves_first(oldest) && !buffer.leaves_first(buffer.slot(0).expect("an entry")));
+        buffer.trim(0, 0x0f);
+        assert_eq!(queued(&buffer), [(1, 0, 0x30), (3, 2, 0x30), (6, 0, 0xe0)]);
+        let whole = buffer.assembled(0).expect("an entry");
+        assert_eq!((buffer.entry(whole).mask, buffer.len(), buffer.held), (0xf0, 2, 6));
+        buffer.take(whole);
+        assert_eq!((queued(&buffer), buffer.mask(0)), (vec![(3, 2, 0x30)], 0));
     }
 }

@@ -152,7 +152,10 @@ impl Ssd {
                 slots
             } else {
                 let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
-                let Some(other) = oldest.into_iter().find(|&slot| buffer.leaves_first(slot) && idle(slot)) else { return };
+                let Some(other) = oldest.into_iter().find(|&slot| buffer.leaves_first(slot) && idle(slot))
+                else {
+                    return;
+                };
                 Victims::from_slice(&[other])
             };
             if !self.send_to_flash(slots) {
