@@ -556,14 +556,13 @@ fn openssd(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
 const LOAD: &str = "the arrival rate is not published, and tails depend on it before all else: a read-modify-write takes \
     the channel twice as long, so between half and all of what the channels carry, tails go from a small factor to \
     any (table: by rate)";
-const DEPTH: &str = "a read-modify-write takes only 1.3 times as long as a program (20 us and a transfer of 51.2 us \
-    more), and with three requests at a time the channels are a fifth busy; and the table of page numbers, \
-    which half a mapping entry can name, has places for a fifth of the updates to be compacted. With a larger table, a larger buffer and \
-    more requests at a time the gain grows past the paper's (table: what random write is bound by)";
-const READS: &str = "reads keep the channels 80 to 99% busy, and at most a twelfth of what leaves the buffer is \
-    partial: files are written from their beginning, so there is hardly a read-modify-write to save";
-const FULL_PAGES: &str = "PC-LRU only differs where full pages wait in the buffer and chips are busy; random \
-    writes of 1 to 9 KiB hardly make full pages of 16 KiB";
+const DEPTH: &str = "the table of page numbers has as many places as half a mapping entry has values left, enough for a \
+    fifth of the updates to be compacted; with larger tables, larger buffers and more requests at a time the gain \
+    grows (table: what random write is bound by)";
+const READS: &str = "VSSIM's queue does not gather pages, so nearly all that leaves it is partial, and each read of a \
+    partial write stops the FTL; how much of that a host gathers before is not said";
+const FULL_PAGES: &str =
+    "a FIFO that does not gather pages holds and sends more partial pages than any buffer that does";
 const NEIGHBOURS: &str = "two small partial pages of one region rarely wait in the buffer together when writes \
     are spread over gigabytes; larger buffers and regions bring them together (table)";
 const REWRITTEN: &str = "with channels idle nine tenths of the time few waits can be saved; on the real traces \
