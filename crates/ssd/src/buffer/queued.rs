@@ -155,6 +155,20 @@ mod tests {
     }
 
     #[test]
+    fn other_policies_refuse_the_settings_of_fifo() {
+        let mut config = crate::DeviceConfig::default();
+        config.buffer.bytes = 1 << 20;
+        config.buffer.fifo_merge = false;
+        let error = config.validate().expect_err("it is LRU").to_string();
+        assert!(error.contains("buffer.fifo_merge") && error.contains("\"fifo\""), "{error}");
+        (config.buffer.fifo_merge, config.buffer.fifo_evict) = (true, super::super::FifoEvict::All);
+        let error = config.validate().expect_err("it is LRU").to_string();
+        assert!(error.contains("buffer.fifo_evict"), "{error}");
+        config.scheme.buffer = "fifo".into();
+        assert!(!config.validate().is_err_and(|error| error.to_string().contains("fifo")));
+    }
+
+    #[test]
     fn a_write_joins_the_tail_that_it_continues_and_drops_what_it_covers() {
         let plan = BufferPlan { by_request: true, merge: false, ..BufferPlan::LRU };
         let mut buffer = Buffer::for_tests(plan, 10, 0xff);
