@@ -17,10 +17,30 @@ fn nandle() -> Command {
     command
 }
 
+/// What the command says of claims of `paper`: what the published tables say.
 fn report(paper: &str, arguments: &[&str]) -> (Report, String) {
     let run = nandle().args([paper, "--quick", "--json", "-"]).args(arguments).assert().success();
     let text = String::from_utf8(run.get_output().stdout.clone()).expect("text");
-    (serde_json::from_str(&text).expect("a report"), text)
+    let report: Report = serde_json::from_str(&text).expect("a report");
+    let markdown = report.markdown();
+    let published = published(paper);
+    for line in
+        markdown.lines().filter(|l| l.starts_with("| ") && report.claims.iter().any(|c| l.contains(&c.id)))
+    {
+        assert!(
+            published.contains(line),
+            "docs/reproduction/data/{paper} is stale: it lacks\n{line}\n{RENEW}"
+        );
+    }
+    (report, text)
+}
+
+const RENEW: &str = "nandle reproduce NAME --quick -o docs/reproduction/data/NAME writes it anew";
+
+/// The tables of `paper` at quick size that the documentation has.
+fn published(paper: &str) -> String {
+    let file = format!("{}/docs/reproduction/data/{paper}/reproduction.md", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
 /// The figures of a claim whose description contains `what`.
@@ -160,5 +180,7 @@ fn every_claim_gets_a_verdict() {
             assert_eq!(silent, None, "a claim that is not met says why");
         }
         assert!(report.claims.iter().any(|c| c.verdict == Verdict::Met), "{}", paper.name());
+        let name = paper.name();
+        assert!(report.markdown() == published(name), "docs/reproduction/data/{name} is stale; {RENEW}");
     }
 }
