@@ -39,7 +39,7 @@ const BUFFERS: [(&str, &str, &[&str]); 5] = [
 struct Point {
     page: u32,
     buffer: u64,
-    /// Share of the pages used before the first request; 40% of all pages hold data at most.
+    /// Share of the pages that are dead before the first request.
     aged: f64,
     time_scale: f64,
 }
@@ -110,7 +110,6 @@ fn evaluate(
             for (buffer, scheme, sets) in BUFFERS {
                 let mut all = ssdsim(bench, point.page, point.buffer);
                 all.push(format!("precondition.used={}", point.aged));
-                all.push(format!("precondition.valid={}", point.aged.min(0.4)));
                 all.extend(sets.iter().map(|&s| s.to_owned()));
                 trials.push(Trial {
                     workload: name.clone(),

@@ -17,11 +17,16 @@ pub struct BufferConfig {
     pub clean_ahead: bool,
     /// With `scheme.buffer = "fifo"`: a write goes into the pages that are buffered. Else it is queued by itself, as in
     /// VSSIM: it only joins the request at the tail if it goes on where that ends, and drops those it covers.
-    #[serde(skip_serializing_if = "Clone::clone")]
+    #[serde(skip_serializing_if = "is_true")]
     pub fifo_merge: bool,
     /// What leaves a full buffer with `scheme.buffer = "fifo"`.
     #[serde(skip_serializing_if = "FifoEvict::is_default")]
     pub fifo_evict: FifoEvict,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl Default for BufferConfig {

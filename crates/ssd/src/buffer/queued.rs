@@ -46,13 +46,14 @@ impl Buffer {
         self.entries[slot as usize].below.is_none()
     }
 
-    /// Whether a write finds a buffer that has to be emptied first.
+    /// Whether the buffer is being emptied: nothing comes in until it is.
     pub(crate) fn drains(&mut self) -> bool {
         self.draining &= !self.is_empty();
         self.draining
     }
-    /// There is no room.
-    pub(crate) fn is_full_now(&mut self) {
+
+    /// There is no room; where a full buffer is emptied, that begins.
+    pub(crate) fn begin_draining(&mut self) {
         self.draining = self.plan.evict_all && !self.is_empty();
     }
 
@@ -152,20 +153,6 @@ mod tests {
     }
     fn queued(buffer: &Buffer) -> Vec<(u64, u32, u64)> {
         buffer.oldest_first().map(|entry| (entry.request, entry.lpn, entry.mask)).collect()
-    }
-
-    #[test]
-    fn other_policies_refuse_the_settings_of_fifo() {
-        let mut config = crate::DeviceConfig::default();
-        config.buffer.bytes = 1 << 20;
-        config.buffer.fifo_merge = false;
-        let error = config.validate().expect_err("it is LRU").to_string();
-        assert!(error.contains("buffer.fifo_merge") && error.contains("\"fifo\""), "{error}");
-        (config.buffer.fifo_merge, config.buffer.fifo_evict) = (true, super::super::FifoEvict::All);
-        let error = config.validate().expect_err("it is LRU").to_string();
-        assert!(error.contains("buffer.fifo_evict"), "{error}");
-        config.scheme.buffer = "fifo".into();
-        assert!(!config.validate().is_err_and(|error| error.to_string().contains("fifo")));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Ssd {
                 if !drains && buffer.leaving() - gathered.sum::<u64>() >= wanted {
                     return Some(Blocked::Buffer);
                 }
-                buffer.is_full_now();
+                buffer.begin_draining();
                 if self.flash.media().is_held() {
                     return Some(Blocked::Controller);
                 }
