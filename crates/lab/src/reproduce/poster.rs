@@ -217,4 +217,4 @@ fn evaluate(
 }
 
 const EARLY: &str = "small pages and buffers of 128 KiB leave little to tell apart; with 8 KiB pages and buffers of MiB \
-    alone the gain is 6 to 11%; how many requests the poster replays is not said, and the first ones gain most";
+    alone the gain is 7 to 15%; how many requests the poster replays is not said, and the first ones gain most";

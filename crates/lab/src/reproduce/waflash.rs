@@ -604,14 +604,14 @@ fn openssd(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
     Ok(())
 }
 
-const LOAD: &str = "the arrival rate is not published, and tails depend on it before all else: a read-modify-write takes \
-    the channel twice as long, so between half and all of what the channels carry, tails go from a small factor to \
-    any (table: by rate)";
+const LOAD: &str = "the arrival rate is not published, and tails depend on it before all else: the tail \
+    at 95% is as long as that at 90% until unaligned writes keep the channels busy (table: by rate)";
 const DEPTH: &str = "the table of page numbers has as many places as half a mapping entry has values left, enough for a \
     fifth of the updates to be compacted; with larger tables, larger buffers and more requests at a time the gain \
     grows (table: what random write is bound by)";
 const READS: &str = "VSSIM's queue does not gather pages, so nearly all that leaves it is partial, and each read of a \
-    partial write stops the FTL; how much of that a host gathers before is not said";
+    partial write stops the FTL; the host's own time, which the paper's throughput contains and does not say, makes \
+    the gain smaller (table: by the host's own time)";
 const FULL_PAGES: &str =
     "a FIFO that does not gather pages holds and sends more partial pages than any buffer that does";
 const NEIGHBOURS: &str = "two small partial pages of one region rarely wait in the buffer together when writes \
