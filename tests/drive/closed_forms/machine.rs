@@ -163,7 +163,7 @@ fn a_queue_of_requests_gathers_no_pages() {
     let halves = [0, 8, 4, 12];
     let flushed = |config: &DeviceConfig| {
         let mut ssd = new(config);
-        halves.map(|lsn| one(&mut ssd, Op::Write, lsn, 4));
+        halves.iter().for_each(|&lsn| assert_eq!(one(&mut ssd, Op::Write, lsn, 4), 0));
         one(&mut ssd, Op::Flush, 0, 0)
     };
     assert_eq!(flushed(&config), 2 * (TRANSFER + PROGRAM));
@@ -173,7 +173,7 @@ fn a_queue_of_requests_gathers_no_pages() {
     for (evict, left) in [(FifoEvict::Room, 4), (FifoEvict::All, 1)] {
         config.buffer.fifo_evict = evict;
         let mut ssd = new(&config);
-        halves.map(|lsn| one(&mut ssd, Op::Write, lsn, 4));
+        halves.iter().for_each(|&lsn| assert_eq!(one(&mut ssd, Op::Write, lsn, 4), 0));
         one(&mut ssd, Op::Write, 16, 1);
         assert_eq!(ssd.buffer().expect("a buffer").len(), left, "{evict:?}");
     }
