@@ -1,7 +1,7 @@
 //! Small devices of very different kinds, for tests that want trouble.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::buffer::{BufferConfig, Release};
+use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
 use nandle_ssd::collect::GcConfig;
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::config::{QueueConfig, QueueOrder};
@@ -328,6 +328,31 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.buffer.bytes = 32 << 10;
                 c.buffer.release = Release::Handover;
                 c.scheme.buffer = "fifo".into();
+            }),
+        ),
+        (
+            "requests queued by themselves, all leave a full buffer, a core that waits for its reads",
+            with(&|c| {
+                c.controller.cores = 1;
+                c.controller.blocking_rmw = true;
+                c.buffer.bytes = 32 << 10;
+                c.buffer.release = Release::Handover;
+                c.scheme.buffer = "fifo".into();
+                c.buffer.fifo_merge = false;
+                c.buffer.fifo_evict = FifoEvict::All;
+            }),
+        ),
+        (
+            "requests queued by themselves, by plane, cleaned ahead, capacitors, compaction",
+            with(&|c| {
+                c.buffer.bytes = 64 << 10;
+                c.buffer.clean_ahead = true;
+                c.recovery.plp = true;
+                c.scheme.buffer = "fifo".into();
+                c.buffer.fifo_merge = false;
+                c.scheme.mapping = "multi-version".into();
+                c.scheme.compaction = true;
+                c.queue.order = QueueOrder::Plane;
             }),
         ),
         (

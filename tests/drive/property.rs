@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
-use nandle_ssd::buffer::{BufferConfig, Release};
+use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::controller::{Assign, ControllerConfig};
 use nandle_ssd::link::LinkConfig;
@@ -123,7 +123,7 @@ prop_compose! {
             0..3_u32, prop::sample::select(vec![0.0, 0.4, 1.0]),
             prop::sample::select(vec![Fold::Idle, Fold::Pressure, Fold::Both]), 0..50_000_u64,
         )),
-        untimed in prop::bool::weighted(0.2),
+        untimed in prop::bool::weighted(0.2), (merge, evict_all) in any::<(bool, bool)>(),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
@@ -154,6 +154,10 @@ prop_compose! {
         c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
         if buffer == 0 {
             c.buffer = BufferConfig::default();
+        }
+        if c.scheme.buffer == "fifo" {
+            c.buffer.fifo_merge = merge;
+            c.buffer.fifo_evict = if evict_all { FifoEvict::All } else { FifoEvict::Room };
         }
         c.scheme.pc_lru.insert = insert;
         c.scheme.compaction = compaction;

@@ -4,7 +4,7 @@ use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Superblocks, Timi
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{BufferConfig, Release};
+use crate::buffer::{BufferConfig, FifoEvict, Release};
 use crate::collect::GcConfig;
 use crate::controller::ControllerConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
@@ -411,7 +411,9 @@ impl DeviceConfig {
     pub(crate) fn plan(&self) -> Result<(Plan, Layout), ConfigError> {
         self.check_settings()?;
         let geometry = self.unit_geometry();
-        let plan = self.scheme.plan(&self.streams, &self.facts(&geometry))?;
+        let mut plan = self.scheme.plan(&self.streams, &self.facts(&geometry))?;
+        plan.buffer.merge = self.buffer.fifo_merge;
+        plan.buffer.evict_all = self.buffer.fifo_evict == FifoEvict::All;
         if let (Some(types), true) = (&plan.space.page_types, self.fit().slots > 1) {
             let expected = format!(
                 "{} or more with page types chosen by {:?}, which looks at what a page is written for: units \
@@ -473,6 +475,16 @@ impl DeviceConfig {
         if self.buffer.bytes == 0 && (self.buffer.clean_ahead || self.buffer.release != Release::default()) {
             let expected = "at least one page with buffer.release and buffer.clean_ahead";
             return Err(ConfigError::new("buffer.bytes", 0, expected));
+        }
+        if self.scheme.buffer != "fifo" {
+            let expected =
+                format!("the default with scheme.buffer = {:?}: it is for \"fifo\"", self.scheme.buffer);
+            if !self.buffer.fifo_merge {
+                return Err(ConfigError::new("buffer.fifo_merge", false, expected));
+            }
+            if self.buffer.fifo_evict != FifoEvict::default() {
+                return Err(ConfigError::new("buffer.fifo_evict", "all", expected));
+            }
         }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));

@@ -1,6 +1,6 @@
 //! The machine around the flash: host link, controller, hand-over, cleaning ahead, decoder, repeated reads.
 
-use nandle_ssd::buffer::Release;
+use nandle_ssd::buffer::{FifoEvict, Release};
 use nandle_ssd::controller::Assign;
 use nandle_ssd::nand::ReadRetry;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
@@ -152,6 +152,35 @@ fn room_is_free_when_the_die_has_the_page() {
     config.buffer.release = Release::Handover;
     // The second page goes to the die when the first one's program is over.
     assert_eq!(second_and_third(&config), (0, TRANSFER, PROGRAM + TRANSFER));
+}
+
+#[test]
+fn a_queue_of_requests_gathers_no_pages() {
+    let mut config = array(1, 1);
+    config.scheme.buffer = "fifo".into();
+    config.buffer.bytes = 2 * PAGE;
+    // The halves of two pages, each beside one of the other page: then a flush.
+    let halves = [0, 8, 4, 12];
+    let flushed = |config: &DeviceConfig| {
+        let mut ssd = new(config);
+        halves.iter().for_each(|&lsn| assert_eq!(one(&mut ssd, Op::Write, lsn, 4), 0));
+        one(&mut ssd, Op::Flush, 0, 0)
+    };
+    assert_eq!(flushed(&config), 2 * (TRANSFER + PROGRAM));
+    config.buffer.fifo_merge = false;
+    assert_eq!(flushed(&config), 4 * (TRANSFER + PROGRAM) + 2 * (READ + TRANSFER));
+    // A fifth write finds no room: one request leaves, or all.
+    for (evict, left) in [(FifoEvict::Room, 4), (FifoEvict::All, 1)] {
+        config.buffer.fifo_evict = evict;
+        let mut ssd = new(&config);
+        halves.iter().for_each(|&lsn| assert_eq!(one(&mut ssd, Op::Write, lsn, 4), 0));
+        one(&mut ssd, Op::Write, 16, 1);
+        assert_eq!(ssd.buffer().expect("a buffer").len(), left, "{evict:?}");
+    }
+    config.scheme.buffer = "lru".into();
+    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_merge");
+    config.buffer.fifo_merge = true;
+    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_evict");
 }
 
 #[test]

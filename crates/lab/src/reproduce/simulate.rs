@@ -1,11 +1,16 @@
 //! One run through the ordinary replayer, with what the summary does not say: how busy the parts were.
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
 use nandle_ssd::nand::Time;
 use nandle_ssd::{Op, Ssd};
+use nandle_trace::synthetic::{Phase, Replay};
+use nandle_trace::{Request, Source};
 
+use super::traces::requests;
 use crate::Error;
+use crate::address::Address;
 use crate::config::Drive;
 use crate::measure::metrics::steady;
 use crate::measure::summary::Integrity;
@@ -64,9 +69,31 @@ impl Measured {
     }
 }
 
+/// What there is when the measured phase begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// What the phases before left.
+    AsLeft,
+    /// The same, with an empty write buffer.
+    Flushed,
+    /// A workload of one phase finds what it reads written (SSDSim's `pre_process_page`); the write buffer is empty.
+    ReadsMapped,
+}
+
+/// [`simulate_from`] what the phases before left.
+pub(super) fn simulate(
+    drive: &Drive,
+    asked: &Asked,
+    verify: bool,
+    stop: &AtomicBool,
+) -> Result<Measured, Error> {
+    simulate_from(Start::AsLeft, drive, asked, verify, stop)
+}
+
 /// Prepares the device with all phases but the last, and measures that. `verify` judges every
 /// completion; `stop` from outside ends it at once.
-pub(super) fn simulate(
+pub(super) fn simulate_from(
+    start: Start,
     drive: &Drive,
     asked: &Asked,
     verify: bool,
@@ -74,8 +101,19 @@ pub(super) fn simulate(
 ) -> Result<Measured, Error> {
     let mut prepared = asked.prepare(drive)?;
     let last = prepared.phases.pop();
+    let mut first = Vec::new();
+    if start == Start::ReadsMapped && prepared.phases.is_empty() {
+        first = pages_read(&requests(asked, drive)?, u64::from(drive.config.geometry.page_bytes));
+    }
+    if start != Start::AsLeft {
+        first.push(Request { op: Op::Flush, ..WRITE });
+    }
     let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, asked.seed)
         .map_err(|e| Error::input(e.to_string()))?;
+    if !first.is_empty() {
+        let phase = Phase::new(Replay::Closed { iodepth: 32 }, Listed(first.into_iter()));
+        prepared.phases.push((phase, Address::straight(&drive.config, ssd.layout().logical_sectors)));
+    }
     let mut silent = |_: &crate::replay::Progress| {};
     let mut replayer = Replayer::new(ssd, Watch { stop, progress: &mut silent });
     if verify {
@@ -114,6 +152,29 @@ pub(super) fn simulate(
     let page_bytes = u64::from(drive.config.geometry.page_bytes);
     let course = course(&replayer.meter.rows, started, page_bytes);
     Ok(Measured { summary, dies_busy, channels_busy, course })
+}
+
+/// A write of nothing in particular.
+const WRITE: Request =
+    Request { time_ns: 0, offset: 0, bytes: 0, object: 0, stream: 0, op: Op::Write, fua: false };
+
+/// Writes of the pages that are read, in the order of their first reads.
+fn pages_read(requests: &[Request], page_bytes: u64) -> Vec<Request> {
+    let reads = requests.iter().filter(|r| r.op == Op::Read && r.bytes > 0);
+    let pages = reads.flat_map(|r| r.offset / page_bytes..=(r.offset + r.bytes - 1) / page_bytes);
+    let mut seen = HashSet::new();
+    let new = pages.filter(|&page| seen.insert(page));
+    new.map(|page| Request { offset: page * page_bytes, bytes: page_bytes, ..WRITE }).collect()
+}
+
+/// Requests of a list.
+struct Listed(std::vec::IntoIter<Request>);
+
+impl Source for Listed {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
+        out.extend(self.0.by_ref().take(max));
+        Ok(())
+    }
 }
 
 /// The rows of the phase that began at `started`, added up.

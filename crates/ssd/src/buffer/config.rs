@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[buffer]`: volatile RAM for writes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferConfig {
     /// Capacity in bytes, counted in whole sectors; 0 = no buffer.
@@ -15,6 +15,47 @@ pub struct BufferConfig {
     /// While dies idle and the buffer is more than half full, what would leave next leaves.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub clean_ahead: bool,
+    /// With `scheme.buffer = "fifo"`: a write goes into the pages that are buffered. Else it is queued by itself, as in
+    /// VSSIM: it only joins the request at the tail if it goes on where that ends, and drops those it covers.
+    #[serde(skip_serializing_if = "is_true")]
+    pub fifo_merge: bool,
+    /// What leaves a full buffer with `scheme.buffer = "fifo"`.
+    #[serde(skip_serializing_if = "FifoEvict::is_default")]
+    pub fifo_evict: FifoEvict,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+impl Default for BufferConfig {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            release: Release::default(),
+            clean_ahead: false,
+            fifo_merge: true,
+            fifo_evict: FifoEvict::default(),
+        }
+    }
+}
+
+/// `buffer.fifo_evict`: what leaves a full buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FifoEvict {
+    /// As many requests as room is needed for.
+    #[default]
+    Room,
+    /// One request after the other, until the buffer is empty (VSSIM).
+    All,
+}
+
+impl FifoEvict {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// `buffer.release`: when the room of what leaves the buffer is free again.

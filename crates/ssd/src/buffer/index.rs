@@ -52,6 +52,12 @@ impl Index {
         self.used[run] += 1;
     }
 
+    /// `lpn`, which has a slot, has this one now.
+    pub fn replace(&mut self, lpn: u32, slot: u32) {
+        let run = self.runs[(lpn >> BITS) as usize] as usize;
+        self.slots[run][lpn as usize % PAGES] = slot + 1;
+    }
+
     /// `lpn` has no slot any more.
     pub fn remove(&mut self, lpn: u32) {
         let at = (lpn >> BITS) as usize;

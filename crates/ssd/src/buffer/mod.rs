@@ -7,14 +7,17 @@ use smallvec::SmallVec;
 
 mod config;
 mod index;
+mod queued;
 mod small;
 
-pub use config::{BufferConfig, Release};
+pub use config::{BufferConfig, FifoEvict, Release};
 
 use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};
 use crate::media::Contents;
 use index::Index;
+pub(crate) use queued::Incoming;
+use queued::Tail;
 use small::SmallPages;
 
 /// What a drive's policies ask of its buffer.
@@ -23,6 +26,10 @@ pub struct BufferPlan {
     /// Whole requests leave, the oldest first, and an overwrite does not make a page younger (FIFO); else
     /// pages leave, the least recently written first (LRU).
     pub by_request: bool,
+    /// A write goes into the entry of its page; else a page has an entry for each request that wrote to it.
+    pub merge: bool,
+    /// A full buffer is emptied.
+    pub evict_all: bool,
     /// Full pages hang on a list of their own, in the same order.
     pub full_list: bool,
     /// Partial pages of at most this many sectors can be found by their neighbours.
@@ -31,7 +38,8 @@ pub struct BufferPlan {
 
 impl BufferPlan {
     /// LRU and nothing else.
-    pub const LRU: Self = Self { by_request: false, full_list: false, small: None };
+    pub const LRU: Self =
+        Self { by_request: false, merge: true, evict_all: false, full_list: false, small: None };
 }
 
 /// Dirty sectors of one logical page.
@@ -47,6 +55,8 @@ pub struct Entry {
     pub stream: u16,
     /// How often it has been passed over since it was written.
     pub passed: u32,
+    /// The entry of the same page that an older request left.
+    below: Option<u32>,
     order: Links,
     /// Among the full pages.
     full_order: Links,
@@ -72,6 +82,10 @@ pub struct Buffer {
     held: u64,
     /// Sectors on their way to flash.
     leaving: u64,
+    /// The newest request, where requests are queued by themselves.
+    tail: Option<Tail>,
+    /// All that is buffered leaves before anything comes in.
+    draining: bool,
     capacity: u64,
     full: u64,
     unit: usize,
@@ -99,6 +113,8 @@ impl Buffer {
             partial: 0,
             held: 0,
             leaving: 0,
+            tail: None,
+            draining: false,
             capacity: capacity_sectors,
             full,
             unit,
@@ -138,7 +154,7 @@ impl Buffer {
     }
     /// Whether there is an entry in `slot`.
     pub(crate) fn holds(&self, slot: u32) -> bool {
-        self.entries.get(slot as usize).is_some_and(|entry| self.slot(entry.lpn) == Some(slot))
+        self.entries.get(slot as usize).is_some_and(|entry| self.slots(entry.lpn).any(|other| other == slot))
     }
     /// Whether an entry fills its page.
     #[inline]
@@ -151,7 +167,7 @@ impl Buffer {
         self.full_pages.oldest()
     }
 
-    /// The slot of `lpn`; none if it lies behind the last page.
+    /// The newest slot of `lpn`; none if it lies behind the last page.
     #[inline]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
         self.index.slot(lpn)
@@ -159,13 +175,18 @@ impl Buffer {
     /// The buffered sectors of `lpn`.
     #[inline]
     pub fn mask(&self, lpn: u32) -> u64 {
-        self.slot(lpn).map_or(0, |slot| self.entries[slot as usize].mask)
+        self.slots(lpn).fold(0, |all, slot| all | self.entries[slot as usize].mask)
+    }
+    /// Sectors of room that a write of `mask` to `lpn` takes.
+    #[inline]
+    pub(crate) fn takes(&self, lpn: u32, mask: u64) -> u64 {
+        let there = if self.plan.merge { self.mask(lpn) } else { 0 };
+        u64::from((mask & !there).count_ones())
     }
     /// Sectors that a write of `mask` to `lpn` takes beyond those that there is room for.
     #[inline]
     pub(crate) fn missing(&self, lpn: u32, mask: u64) -> u64 {
-        let new = u64::from((mask & !self.mask(lpn)).count_ones());
-        (self.held + self.leaving + new).saturating_sub(self.capacity)
+        (self.held + self.leaving + self.takes(lpn, mask)).saturating_sub(self.capacity)
     }
     /// How many of `sectors` new sectors there is no room for.
     #[inline]
@@ -184,16 +205,11 @@ impl Buffer {
     }
 
     /// Puts a write in, merging it with what is there.
-    pub(crate) fn insert(
-        &mut self,
-        lpn: u32,
-        mask: u64,
-        request: u64,
-        stream: u16,
-        first: u32,
-        bytes: &[u8],
-    ) {
-        let slot = match self.slot(lpn) {
+    pub(crate) fn insert(&mut self, lpn: u32, mask: u64, write: Incoming, first: u32, bytes: &[u8]) {
+        let Incoming { stream, .. } = write;
+        let (request, into) =
+            if self.plan.merge { (write.number, self.slot(lpn)) } else { self.queue(lpn, mask, write) };
+        let slot = match into {
             Some(slot) => {
                 let entry = &mut self.entries[slot as usize];
                 let was_partial = entry.mask != self.full;
@@ -220,6 +236,7 @@ impl Buffer {
                     request,
                     stream,
                     passed: 0,
+                    below: self.slot(lpn),
                     order: Links::NONE,
                     full_order: Links::NONE,
                 };
@@ -230,7 +247,10 @@ impl Buffer {
                 } else {
                     self.entries[slot as usize] = entry;
                 }
-                self.index.insert(lpn, slot);
+                match entry.below {
+                    None => self.index.insert(lpn, slot),
+                    Some(_) => self.index.replace(lpn, slot),
+                }
                 self.held += u64::from(mask.count_ones());
                 self.len += 1;
                 self.partial += u32::from(mask != self.full);
@@ -241,7 +261,7 @@ impl Buffer {
         if self.is_full(slot) {
             self.link_newest_full(slot);
         }
-        self.update_small(slot, self.entries[slot as usize].mask);
+        self.update_small(lpn);
         if self.unit > 0 {
             for (start, len) in runs(mask) {
                 let to = slot as usize * self.page_bytes + start as usize * self.unit;
@@ -279,9 +299,9 @@ impl Buffer {
         if self.is_full(slot) {
             self.unlink_full(slot);
         }
-        self.update_small(slot, 0);
         let entry = self.entries[slot as usize];
-        self.index.remove(entry.lpn);
+        self.unchain(slot);
+        self.update_small(entry.lpn);
         self.held -= u64::from(entry.mask.count_ones());
         self.len -= 1;
         self.partial -= u32::from(entry.mask != self.full);
@@ -296,8 +316,16 @@ impl Buffer {
 
     /// Sectors `mask` of `lpn` are no longer wanted.
     pub(crate) fn trim(&mut self, lpn: u32, mask: u64) {
-        let Some(slot) = self.slot(lpn) else { return };
+        let mut next = self.slot(lpn);
+        while let Some(slot) = next {
+            next = self.entries[slot as usize].below;
+            self.trim_entry(slot, mask);
+        }
+    }
+
+    fn trim_entry(&mut self, slot: u32, mask: u64) {
         let entry = &mut self.entries[slot as usize];
+        let lpn = entry.lpn;
         if entry.mask & !mask == 0 {
             self.remove(slot);
         } else if entry.mask & mask != 0 {
@@ -305,11 +333,10 @@ impl Buffer {
             let was_full = entry.mask == self.full;
             self.partial += u32::from(was_full);
             entry.mask &= !mask;
-            let left = entry.mask;
             if was_full {
                 self.unlink_full(slot);
             }
-            self.update_small(slot, left);
+            self.update_small(lpn);
         }
     }
 
@@ -340,9 +367,15 @@ impl Buffer {
     }
 
     #[inline]
-    fn update_small(&mut self, slot: u32, mask: u64) {
+    fn update_small(&mut self, lpn: u32) {
+        if self.small.is_none() {
+            return;
+        }
+        // Only the one entry of its page is a partner.
+        let alone = self.slot(lpn).filter(|&slot| self.leaves_first(slot));
+        let mask = alone.map_or(0, |slot| self.entries[slot as usize].mask);
         if let Some(small) = &mut self.small {
-            small.update(self.entries[slot as usize].lpn, mask);
+            small.update(lpn, mask);
         }
     }
 

@@ -8,7 +8,7 @@ use super::Ssd;
 use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
-use crate::buffer::{Buffer, Entry, Victims};
+use crate::buffer::{Buffer, Entry, Incoming, Victims};
 use crate::config::QueueOrder;
 use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
@@ -39,7 +39,7 @@ impl Ssd {
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             cursor += len;
-            short += u64::from((mask & !buffer.mask(lpn)).count_ones());
+            short += buffer.takes(lpn, mask);
         }
         self.requests[slot].short = short;
         self.short += short;
@@ -52,9 +52,10 @@ impl Ssd {
             let cursor = self.requests[slot].cursor;
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             loop {
-                let Some(buffer) = &self.buffer else { return None };
+                let Some(buffer) = &mut self.buffer else { return None };
+                let drains = buffer.drains();
                 let missing = buffer.missing(lpn, mask);
-                if missing == 0 {
+                if missing == 0 && !drains {
                     break;
                 }
                 // Room is made for everything that waits, not only for the first; room that is on its
@@ -62,9 +63,10 @@ impl Ssd {
                 let wanted = missing.max(buffer.short_of(self.short));
                 // What waits in pages that are being filled leaves only with more.
                 let gathered = self.flash.media().open_pages().iter().map(|page| u64::from(page.release));
-                if buffer.leaving() - gathered.sum::<u64>() >= wanted {
+                if !drains && buffer.leaving() - gathered.sum::<u64>() >= wanted {
                     return Some(Blocked::Buffer);
                 }
+                buffer.begin_draining();
                 if self.flash.media().is_held() {
                     return Some(Blocked::Controller);
                 }
@@ -83,8 +85,9 @@ impl Ssd {
             let request = &mut self.requests[slot];
             let from = cursor as usize * unit;
             let bytes = &request.data[from..from + len as usize * unit];
-            let new = u64::from((mask & !buffer.mask(lpn)).count_ones()).min(request.short);
-            buffer.insert(lpn, mask, number, stream, mask.trailing_zeros(), bytes);
+            let new = buffer.takes(lpn, mask).min(request.short);
+            let write = Incoming { number, stream, range: (lsn, lsn + sectors) };
+            buffer.insert(lpn, mask, write, mask.trailing_zeros(), bytes);
             request.cursor += len;
             request.short -= new;
             self.short -= new;
@@ -128,7 +131,7 @@ impl Ssd {
         }
         std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot))
             .take(WINDOW)
-            .find(|&slot| self.demand_of(&[slot]).is_met(&self.flash))
+            .find(|&slot| buffer.leaves_first(slot) && self.demand_of(&[slot]).is_met(&self.flash))
     }
 
     /// While dies idle and more than half of the buffer is taken, what would leave next leaves: the policy's
@@ -149,7 +152,10 @@ impl Ssd {
                 slots
             } else {
                 let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
-                let Some(other) = oldest.into_iter().find(|&slot| idle(slot)) else { return };
+                let Some(other) = oldest.into_iter().find(|&slot| buffer.leaves_first(slot) && idle(slot))
+                else {
+                    return;
+                };
                 Victims::from_slice(&[other])
             };
             if !self.send_to_flash(slots) {
@@ -171,6 +177,7 @@ impl Ssd {
         if self.schemes.reach().joins_borders {
             buffer.join_border(&mut slots);
         }
+        slots.retain(|slot| buffer.leaves_first(*slot));
         if slots.len() > 1 {
             // What leaves together goes to the same blocks.
             let group = |slot: u32| {

@@ -104,14 +104,17 @@ impl Ssd {
                 self.flash.array().read(f.ppn, at, bytes);
             }
         }
-        if let Some(buffer) = &self.buffer
-            && let Some(slot) = buffer.slot(lpn)
-        {
-            let page = buffer.contents(slot);
-            for (start, len) in runs(buffered) {
-                let from = start as usize * unit;
-                let n = len as usize * unit;
-                out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
+        if let Some(buffer) = &self.buffer {
+            let mut left = buffered;
+            for slot in buffer.slots(lpn) {
+                let page = buffer.contents(slot);
+                let here = left & buffer.entry(slot).mask;
+                left &= !here;
+                for (start, len) in runs(here) {
+                    let from = start as usize * unit;
+                    let n = len as usize * unit;
+                    out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
+                }
             }
         }
     }

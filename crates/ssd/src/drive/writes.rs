@@ -108,7 +108,7 @@ impl Ssd {
             piece.from = cursor as usize * unit;
             cursor += piece.len;
             if let Some(buffer) = &mut self.buffer
-                && let Some(entry) = buffer.slot(piece.lpn)
+                && let Some(entry) = buffer.assembled(piece.lpn)
             {
                 let bytes = &self.requests[slot].data[piece.from..cursor as usize * unit];
                 let contents = Contents { bytes, first: piece.mask.trailing_zeros() };

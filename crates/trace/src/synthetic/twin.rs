@@ -114,7 +114,7 @@ pub(super) fn bisect(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64
 const RUN: u64 = 32;
 
 /// Bursts: most gaps are short and exponential, one in [`BURST`] is long and log-normal.
-struct Arrivals {
+pub(super) struct Arrivals {
     near: Exponential,
     far: LogNormal,
     now_ns: f64,
@@ -126,7 +126,7 @@ const BURST: f64 = 16.0;
 const NEAR: f64 = 0.1;
 
 impl Arrivals {
-    fn new(mean_gap_ns: f64) -> Self {
+    pub(super) fn new(mean_gap_ns: f64) -> Self {
         let far = (1.0 - NEAR * (1.0 - 1.0 / BURST)) * BURST;
         Self {
             near: Exponential { mean: mean_gap_ns * NEAR },
@@ -136,7 +136,7 @@ impl Arrivals {
     }
 
     /// The time of the next request; the first is at 0.
-    fn next(&mut self, stream: &mut Stream) -> u64 {
+    pub(super) fn next(&mut self, stream: &mut Stream) -> u64 {
         let now = self.now_ns;
         self.now_ns +=
             if stream.chance(1.0 / BURST) { self.far.sample(stream) } else { self.near.sample(stream) };

@@ -14,10 +14,10 @@
 //! to 17% of those read.
 
 use super::simple::Sequential;
-use super::twin::{Class, Places, Plan, tilted};
+use super::twin::{Arrivals, Class, Places, Plan, tilted};
 use super::{Entry, Phase, Published, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
-use nandle_random::{Exponential, Stream};
+use nandle_random::Stream;
 
 struct Row {
     name: &'static str,
@@ -154,11 +154,11 @@ fn fig1(_: &'static str, argument: Option<&str>, target: &Target) -> Result<Work
     let source = Fig1 {
         places: Stream::new(target.seed, "workload/waflash-fig1/places"),
         shifts: Stream::new(target.seed, "workload/waflash-fig1/shifts"),
-        gap: Exponential { mean: FIG1_GAP_NS },
+        arrivals: Arrivals::new(MEAN_GAP_NS),
+        times: Stream::new(target.seed, "workload/waflash-fig1/times"),
         unaligned: percent / 100.0,
         slots,
         sector: u64::from(target.sector_bytes).min(4096),
-        now_ns: 0.0,
         left: requests,
     };
     let name = format!("waflash-fig1:{given}");
@@ -168,26 +168,23 @@ fn fig1(_: &'static str, argument: Option<&str>, target: &Target) -> Result<Work
         Phase::new(Replay::Open { time_scale: 1.0 }, source).counted(requests),
     ];
     let notes = vec![format!(
-        "assumed, for the paper does not say: writes of 8 KiB, uniform over {} MiB that are written first, Poisson arrivals of {:.0} requests a second",
+        "assumed, for the paper does not say: writes of 8 KiB, uniform over {} MiB that are written first, arrivals as in the twin of MSNFS: {:.0} requests a second, in bursts",
         (slots * unit) >> 20,
-        1e9 / FIG1_GAP_NS
+        1e9 / MEAN_GAP_NS
     )];
     Ok(Workload { name, phases, notes })
 }
-
-/// Mean time between the requests of Fig 1, nanoseconds (assumed).
-const FIG1_GAP_NS: f64 = 100_000.0;
 
 /// Aligned reads and partly unaligned writes. Only the shifts depend on the percentage: times,
 /// places and operations are the same for every point of the figure.
 struct Fig1 {
     places: Stream,
     shifts: Stream,
-    gap: Exponential,
+    arrivals: Arrivals,
+    times: Stream,
     unaligned: f64,
     slots: u64,
     sector: u64,
-    now_ns: f64,
     left: u64,
 }
 
@@ -196,8 +193,7 @@ impl Source for Fig1 {
         let count = self.left.min(max as u64);
         self.left -= count;
         for _ in 0..count {
-            let time_ns = self.now_ns as u64;
-            self.now_ns += self.gap.sample(&mut self.places);
+            let time_ns = self.arrivals.next(&mut self.times);
             let read = self.places.chance(0.3);
             // The last slot is left to the requests shifted from the one before.
             let slot = self.places.below(self.slots - 1);
