@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What simulation costs: by scheme, by load, and by the size of the drive. One run at a time, on a quiet machine.
 
-    benches/costs.py [--quick]     prints the tables of docs/performance.md
+    benches/costs.py [--quick]     prints what each scheme, load and size of drive costs
 """
 
 import json
