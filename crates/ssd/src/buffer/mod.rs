@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 mod config;
+mod incoming;
 mod index;
 mod queued;
 mod small;
@@ -15,9 +16,9 @@ pub use config::{BufferConfig, FifoEvict, Release};
 use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};
 use crate::media::Contents;
+pub(crate) use incoming::Incoming;
+use incoming::Tail;
 use index::Index;
-pub(crate) use queued::Incoming;
-use queued::Tail;
 use small::SmallPages;
 
 /// What a drive's policies ask of its buffer.

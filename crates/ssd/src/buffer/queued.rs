@@ -4,34 +4,8 @@
 //! queue (VSSIM empties it up to the request that is read), and what is dropped is free at once.
 
 use super::Buffer;
+use super::incoming::{Incoming, Tail};
 use crate::map::runs;
-
-/// A write that comes in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Incoming {
-    /// Number of its request.
-    pub number: u64,
-    pub stream: u16,
-    /// First sector, and the one behind the last.
-    pub range: (u64, u64),
-}
-
-#[cfg(test)]
-impl Incoming {
-    pub(crate) fn for_tests(number: u64) -> Self {
-        Self { number, stream: 0, range: (0, u64::MAX) }
-    }
-}
-
-/// The newest request, with those that joined it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tail {
-    /// Number of the request that its entries bear.
-    request: u64,
-    /// Number of the last one that joined it.
-    joined: u64,
-    range: (u64, u64),
-}
 
 impl Buffer {
     /// The slots of `lpn`, the newest first.
