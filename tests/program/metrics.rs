@@ -1,5 +1,6 @@
-//! Goal: docs/metrics.csv has every key of `summary.json`, in the words of the code.
-//! Method: the table is made from the schema of the summary; `METRICS=write` renews it.
+//! Goal: docs/metrics.csv has every key of `summary.json`, docs/settings.csv every setting of a device file, in the
+//! words of the code.
+//! Method: the tables are made from the schemas; `METRICS=write` renews them.
 
 use nandle_lab::measure::{Summary, scheme_counters};
 use serde_json::Value;
@@ -46,7 +47,7 @@ fn the_table_has_every_key() {
     let mut table = "key,what it is\n".to_owned();
     rows("", &schema, &schema, &mut table);
     for (key, said) in scheme_counters() {
-        table.push_str(&line(&key, &format!("{}.", capital(said))));
+        table.push_str(&line(key, &format!("{}.", capital(said))));
     }
     for key in [
         "waf",
@@ -59,13 +60,59 @@ fn the_table_has_every_key() {
     ] {
         assert!(table.contains(&format!("\n{key},")), "no {key}");
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.csv");
+    compare("docs/metrics.csv", &table);
+}
+
+fn compare(file: &str, table: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var("METRICS").is_ok_and(|v| v == "write") {
-        std::fs::write(path, &table).expect("docs can be written");
+        std::fs::write(&path, table).expect("docs can be written");
     }
-    let found = std::fs::read_to_string(path).unwrap_or_default();
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == table,
-        "docs/metrics.csv is not what the code says: renew it with METRICS=write cargo test --test program metrics::"
+        "{file} is not what the code says: renew it with METRICS=write cargo test --test program metrics::"
     );
+}
+
+/// The schema that a field's own leads to: tables may be left out, and then are null.
+fn of_field<'a>(field: &'a Value, root: &'a Value) -> &'a Value {
+    let one = field["anyOf"].as_array().and_then(|any| any.iter().find(|one| one["type"] != "null"));
+    resolve(one.unwrap_or(field), root)
+}
+
+fn settings(before: &str, schema: &Value, root: &Value, out: &mut String) {
+    let Some(fields) = schema["properties"].as_object() else { return };
+    for (name, field) in fields {
+        let key = format!("{before}{name}");
+        let inner = of_field(field, root);
+        if inner["properties"].is_object() {
+            settings(&format!("{key}."), inner, root, out);
+            continue;
+        }
+        let mut said = field["description"].as_str().unwrap_or_default().to_owned();
+        assert!(!said.is_empty(), "{key} does not say what it is");
+        for choice in inner["oneOf"].as_array().into_iter().flatten() {
+            if let (Some(name), Some(what)) = (choice["const"].as_str(), choice["description"].as_str()) {
+                said += &format!(" {name}: {what}");
+            }
+        }
+        let default = match &field["default"] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string().replace('"', "\"\""),
+        };
+        out.push_str(&line(&format!("{key},\"{default}\""), &said));
+    }
+}
+
+#[test]
+fn the_table_has_every_setting() {
+    let schema = nandle_lab::config::schema();
+    let mut table = "setting,default,what it is\n".to_owned();
+    settings("", &schema, &schema, &mut table);
+    for key in ["op_ratio", "gc.victim", "timing.read_retry.most", "slc.fold", "scheme.pc_lru.insert"] {
+        assert!(table.contains(&format!("\n{key},")), "no {key}");
+    }
+    compare("docs/settings.csv", &table);
 }

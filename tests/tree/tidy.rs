@@ -198,8 +198,14 @@ fn anchors(page: &str) -> Vec<String> {
 #[test]
 fn links_lead_somewhere() {
     const REPOSITORY: &str = "https://github.com/nandle/nandle/blob/main/";
-    let documents =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/trace/README.md", "python/README.md"];
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "crates/serve/README.md",
+        "crates/trace/README.md",
+        "python/README.md",
+    ];
     let mut pages: Vec<PathBuf> = documents.iter().map(|name| root().join(name)).collect();
     for folder in ["docs", "docs/schemes", "docs/reproduction"] {
         let entries = std::fs::read_dir(root().join(folder)).expect("readable").flatten();
