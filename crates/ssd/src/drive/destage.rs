@@ -177,7 +177,12 @@ impl Ssd {
         if self.schemes.reach().joins_borders {
             buffer.join_border(&mut slots);
         }
+        let chosen = slots.first().copied();
         slots.retain(|slot| buffer.leaves_first(*slot));
+        if slots.is_empty() {
+            // A policy that does not know of older entries of its page chose: those leave first.
+            slots.extend(chosen.and_then(|slot| buffer.slots(buffer.entry(slot).lpn).last()));
+        }
         if slots.len() > 1 {
             // What leaves together goes to the same blocks.
             let group = |slot: u32| {
