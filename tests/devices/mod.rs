@@ -356,6 +356,24 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
             }),
         ),
         (
+            "strict turns, one copy at a time in the whole drive, capacitors",
+            with(&|c| {
+                c.scheme.striping = "round-robin".into();
+                c.gc.copies_in_flight_total = 1;
+                c.buffer.bytes = 64 << 10;
+                c.recovery.plp = true;
+            }),
+        ),
+        (
+            "strict turns of objects, three copies at a time",
+            with(&|c| {
+                c.scheme.striping = "round-robin".into();
+                c.gc.copies_in_flight_total = 3;
+                c.op_ratio = 1.6;
+                c.scheme.streams = "flashalloc".into();
+            }),
+        ),
+        (
             "link and two cores, no buffer, reads repeated, decoder",
             with(&|c| {
                 machine(c, 2);

@@ -168,6 +168,7 @@ prop_compose! {
         c.map_cache.bytes = if cache { 2 * u64::from(c.unit_bytes()) } else { 0 };
         c.gc.victim = victim;
         c.gc.copies_in_flight = copies;
+        c.gc.copies_in_flight_total = if copyback { copies } else { 0 };
         c.timing.scheduler = scheduler;
         c.timing.suspend = suspend;
         c.timing.multi_plane = multi_plane;
@@ -175,7 +176,7 @@ prop_compose! {
         c.timing.dram_ns = dram;
         c.timing.untimed = untimed;
         if dynamic {
-            c.scheme.striping = "dynamic".into();
+            c.scheme.striping = if multi_plane { "round-robin" } else { "dynamic" }.into();
         }
         c.wear.static_gap = if wear { 2 } else { 0 };
         // Half of all devices keep the mapping and the streams that the others are compared with.

@@ -447,6 +447,10 @@ impl DeviceConfig {
         ConfigError::share("gc.hard", self.gc.hard, 0.9)?;
         ConfigError::share("gc.lazy", self.gc.lazy, 1.0)?;
         ConfigError::count("gc.copies_in_flight", self.gc.copies_in_flight, 1024)?;
+        let total = self.gc.copies_in_flight_total;
+        if total > 1 << 20 {
+            return Err(ConfigError::new("gc.copies_in_flight_total", total, "0 to 1048576"));
+        }
         ConfigError::count("gc.d", self.gc.d, 1024)?;
         ConfigError::count("queue.depth", self.queue.depth, 65536)?;
         ConfigError::share("wear.factory_bad", self.wear.factory_bad, 0.5)?;

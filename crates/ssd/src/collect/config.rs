@@ -35,6 +35,9 @@ pub struct GcConfig {
     pub lazy: f64,
     /// Copies of one plane under way at a time (1 to 1024); of superblocks, for each of their planes.
     pub copies_in_flight: u32,
+    /// Copies of the whole drive under way at a time, a victim's before the next one's (0 to 1048576); 0: as many as
+    /// the planes allow.
+    pub copies_in_flight_total: u32,
     /// Page-type policies: collect in the background when fewer pages of the types that small or
     /// partial writes need are left than the soft watermark's blocks have; false = only when such a
     /// write waits for one (emergency collection alone).
@@ -50,6 +53,7 @@ impl Default for GcConfig {
             hard: 0.0,
             lazy: 0.05,
             copies_in_flight: 4,
+            copies_in_flight_total: 0,
             types_ahead: true,
         }
     }

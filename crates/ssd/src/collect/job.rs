@@ -54,6 +54,12 @@ impl Collect {
                 self.jobs[slot].erasing = Self::erase(block, work);
                 return;
             };
+            if self.is_at_total(work.flash) {
+                if !self.waiting.contains(&plane) {
+                    self.waiting.push_back(plane);
+                }
+                return;
+            }
             if !self.may_copy(plane) {
                 return;
             }

@@ -4,6 +4,8 @@
 //! every copy is on flash. Within a plane there is always room for a victim's survivors, because
 //! host writes leave the last free blocks alone and a victim has at least one dead page.
 
+use std::collections::VecDeque;
+
 use nandle_nand::{Block, Done, OpId, Ppn};
 use nandle_random::Stream;
 
@@ -33,6 +35,8 @@ pub struct Collect {
     wear_gap: u32,
     draw: Stream,
     failures: Failures,
+    /// Planes whose next copy waits for those of others, in the order in which they began to wait.
+    waiting: VecDeque<u32>,
     /// Erases under way of dedicated blocks that no job has.
     erasing: u32,
 }
@@ -47,6 +51,7 @@ impl Collect {
             wear_gap,
             draw: Stream::new(seed, "gc victim"),
             failures: Failures::default(),
+            waiting: VecDeque::new(),
             erasing: 0,
         }
     }
@@ -68,10 +73,24 @@ impl Collect {
             while let Some(plane) = work.flash.space_mut().next_look() {
                 self.collect_plane(plane, work);
             }
-            if !self.merge_for_object(work) {
+            if let Some(plane) = self.next_waiting(work.flash) {
+                self.collect_plane(plane, work);
+            } else if !self.merge_for_object(work) {
                 return;
             }
         }
+    }
+
+    /// Whether the drive has as many copies under way as it may.
+    #[inline]
+    fn is_at_total(&self, flash: &Flash) -> bool {
+        let total = self.config.copies_in_flight_total;
+        total > 0 && flash.copies_of_all() >= total
+    }
+
+    /// The plane that waited longest for copies of others, if one may go on.
+    fn next_waiting(&mut self, flash: &Flash) -> Option<u32> {
+        if self.waiting.is_empty() || self.is_at_total(flash) { None } else { self.waiting.pop_front() }
     }
 
     /// An operation of collection's is done, or one that it has to know of.

@@ -377,6 +377,10 @@ impl Flash {
     pub(crate) fn copies(&self, plane: u32) -> u32 {
         self.copies[plane as usize]
     }
+    /// Copies of collection under way in all planes.
+    pub(crate) fn copies_of_all(&self) -> u32 {
+        self.copies.iter().sum()
+    }
     /// A copy that the collection of `plane` ordered is done.
     #[inline]
     pub(crate) fn copy_done(&mut self, plane: u32) {

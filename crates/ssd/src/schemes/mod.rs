@@ -60,9 +60,10 @@ macro_rules! registry {
             /// Small partial pages that leave the buffer together share a physical page (WAFLASH).
             pub compaction: bool,
             /// Which plane a page goes to: a static order over C(hannel) W(ay = chip) D(ie) P(lane), fastest
-            /// first, as "CWDP"; "dynamic" (first idle, else least queued); "block-by-block" (a stream
-            /// fills a block, then goes on in the next plane); or "superblock" (it fills blocks of several dies
-            /// together, page by page: see `[superblock]`).
+            /// first, as "CWDP"; "dynamic" (first idle, else least queued); "round-robin" (each in its turn, channels
+            /// first; a page waits for room where it is its turn); "block-by-block" (a stream fills a block, then
+            /// goes on in the next plane); or "superblock" (it fills blocks of several dies together, page by page:
+            /// see `[superblock]`).
             pub striping: String,
             /// Which page type it goes to.
             #[schemars(extend("enum" = choices(Seam::Allocation)))]

@@ -55,7 +55,11 @@ impl Space {
     }
 
     pub(super) fn some_plane_has(&self, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
-        (0..self.planes).any(|plane| self.host_room(plane, group, class, media) >= pages)
+        let room = |plane| self.host_room(plane, group, class, media);
+        if let Striping::Dynamic(Dynamic::InTurn(turns)) = &self.striping {
+            return turns.has_room(self.planes, pages, room, |plane| self.is_stuck(plane));
+        }
+        (0..self.planes).any(|plane| room(plane) >= pages)
     }
 
     /// Whether writes of `plane` go elsewhere when it has no room: only where dedicated groups brought
@@ -148,6 +152,7 @@ impl Space {
             Striping::Dynamic(Dynamic::LeastBusy(busy)) => {
                 busy.choose(self.planes, |plane| has_room(plane).then(|| u64::from(media.load(plane))))
             }
+            Striping::Dynamic(Dynamic::InTurn(turns)) => turns.choose(self.planes, has_room),
             Striping::Dynamic(Dynamic::BlockByBlock(by_block)) => {
                 let goes_on = |plane| self.frontiers.left(plane, group, media.array()) > 0;
                 by_block.choose(group.number(), self.planes, goes_on, has_room)

@@ -5,6 +5,7 @@ use nandle_nand::Geometry;
 use crate::error::ConfigError;
 
 pub mod block_by_block;
+pub mod in_turn;
 pub mod least_busy;
 pub mod order;
 
@@ -22,6 +23,8 @@ pub enum Striping {
 pub enum Dynamic {
     /// By what the dies are doing.
     LeastBusy(least_busy::LeastBusy),
+    /// One after the other.
+    InTurn(in_turn::InTurn),
     /// By how much data lies in each plane.
     LeastFull(least_busy::LeastBusy),
     /// By where the stream's open block is.
@@ -52,13 +55,17 @@ impl Striping {
     /// stream goes on from one superblock to the next.
     pub const SUPERBLOCK: &str = "superblock";
 
-    /// From its name: an order such as `CWDP`, `dynamic`, `block-by-block` or `superblock`.
+    /// From its name: an order such as `CWDP`, `dynamic`, `round-robin`, `block-by-block` or `superblock`.
     ///
     /// # Errors
     /// If the name is none of these.
     pub fn new(name: &str, geometry: &Geometry) -> Result<Self, ConfigError> {
         Ok(match name {
             "dynamic" => Self::idle(),
+            "round-robin" => {
+                let order = order::Order::by_channel(geometry);
+                Self::Dynamic(Dynamic::InTurn(in_turn::InTurn::new(order)))
+            }
             "block-by-block" | Self::SUPERBLOCK => Self::Dynamic(Dynamic::BlockByBlock(Default::default())),
             order => Self::Static(order::Order::new(order, geometry)?),
         })

@@ -25,7 +25,7 @@ impl Order {
             return Err(ConfigError::new(
                 "scheme.striping",
                 format!("{name:?}"),
-                "\"dynamic\", \"block-by-block\", \"superblock\", or an order of the letters C, W, D and P such as \"CWDP\"",
+                "\"dynamic\", \"round-robin\", \"block-by-block\", \"superblock\", or an order of the letters C, W, D and P such as \"CWDP\"",
             ));
         }
         Ok(Self::from_letters(name, g))

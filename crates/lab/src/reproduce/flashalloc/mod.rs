@@ -6,9 +6,11 @@
 //! users get done: db_bench's operations end in memtables, so the bytes that are flushed from these; TPC-C's
 //! transactions dirty pages, so the bytes that InnoDB's page cleaner writes.
 
+mod calibration;
+
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::nand::Cause;
+use nandle_ssd::nand::{Cause, Scheduler};
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, User, named};
@@ -17,7 +19,7 @@ use nandle_trace::{Request, Source, Turn};
 use super::{Bench, Cell, Claim, Curves, Report, Rule, Table, preset};
 use crate::Error;
 use crate::address::Address;
-use crate::measure::{Calls, Latency, Served, Waits};
+use crate::measure::{Calls, Latency, Meter, Row, Served, Waits};
 use crate::replay::{Progress, Replayer, Watch};
 
 /// The policies that are compared.
@@ -220,13 +222,34 @@ impl Outcome {
     }
 }
 
+/// Which of the authors' firmware a drive has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    /// That of the logs of two tenants: trims are honoured, and then collection copies one page at a time, but by
+    /// multi-stream's, which ignores them and copies on all dies at once.
+    Logged,
+    /// That of fio: it ignores trims.
+    IgnoresTrims,
+}
+
+impl Firmware {
+    /// The one that was used with a workload.
+    fn of(workload: &str) -> Self {
+        if workload.starts_with("fio") { Self::IgnoresTrims } else { Self::Logged }
+    }
+    /// Whether it honours trims under a policy.
+    pub fn trims(self, policy: &str) -> bool {
+        self == Self::Logged && policy != MULTI_STREAM
+    }
+}
+
 /// The paper's drive under a policy (a stream of multi-stream writes one block at a time, as in the authors'
-/// prototype), with one chip in `scale` (1, 2, 4, 8 or 16), and as much of its buffer and its queue: what
+/// prototype) and a firmware, with one chip in `scale` (1, 2, 4, 8 or 16), and as much of its buffer and its queue: what
 /// collection keeps of each plane stays the same share of it.
 ///
 /// # Errors
 /// If the preset is damaged.
-pub fn drive(scale: u32, policy: &str) -> Result<DeviceConfig, Error> {
+pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfig, Error> {
     let mut config = preset("flashalloc-cosmos", None, &[])?.config;
     let chips = (config.geometry.chips_per_channel * config.geometry.channels / scale).max(1);
     config.geometry.channels = config.geometry.channels.min(chips);
@@ -237,8 +260,28 @@ pub fn drive(scale: u32, policy: &str) -> Result<DeviceConfig, Error> {
     config.streams.count = 8;
     if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
+        // The firmware collects a die when a stream has filled its block there and goes on elsewhere.
+        config.timing.scheduler = Scheduler::HostOverGc;
+    }
+    if !firmware.trims(policy) {
+        config.gc.copies_in_flight_total = 0;
     }
     Ok(config)
+}
+
+/// What was written in a phase, in intervals of it.
+fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval> {
+    let part = |row: &Row| Interval {
+        from_ns: meter.rows.start_ns(row).saturating_sub(meter.begun_ns),
+        ns: meter.rows.interval_ns(),
+        host: row.bytes[Op::Write as usize],
+        media: row.flash.programs.iter().sum::<u64>() * page,
+        done: TENANTS.map(|tenant| {
+            let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
+            own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
+        }),
+    };
+    meter.rows.rows().iter().filter(|row| row.phase as usize == phase).map(part).collect()
 }
 
 /// How long the paper's fio runs, in nanoseconds (section 6, Fig 5).
@@ -286,19 +329,7 @@ pub fn run(
         return Err(Error::Interrupted);
     }
     let (ssd, meter) = (replayer.ssd, replayer.meter);
-    let page = u64::from(config.geometry.page_bytes);
-    let part = |row: &crate::measure::Row| Interval {
-        from_ns: meter.rows.start_ns(row).saturating_sub(meter.begun_ns),
-        ns: meter.rows.interval_ns(),
-        host: row.bytes[Op::Write as usize],
-        media: row.flash.programs.iter().sum::<u64>() * page,
-        done: TENANTS.map(|tenant| {
-            let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
-            own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
-        }),
-    };
-    let rows = meter.rows.rows().iter().filter(|row| row.phase as usize == last);
-    let written = rows.map(part).collect();
+    let written = intervals(&meter, u64::from(config.geometry.page_bytes), last);
     let mut programs = [0; Cause::COUNT];
     for (cause, types) in ssd.counters().programs.iter().enumerate() {
         programs[cause] = types.iter().sum();
@@ -364,6 +395,10 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         )
         .map(|(workload, _)| *workload)
         .collect();
+    if everything {
+        let points = calibration::points(bench)?;
+        report.tables.push(calibration::table(&points));
+    }
     // With the preset's write buffer and, at full size, without one.
     let buffers: &[bool] = if options.quick { &[true] } else { &[true, false] };
     for &buffered in buffers {
@@ -374,10 +409,11 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
             &jobs,
             |(workload, policy)| format!("{workload} {}{note}", policy),
             |&(workload, policy)| {
-                let mut config = drive(scale, policy)?;
+                let firmware = Firmware::of(workload);
+                let mut config = drive(scale, policy, firmware)?;
                 config.buffer.bytes *= u64::from(buffered);
-                let host =
-                    Host { hour: !options.quick, trims: workload != LINUX, ..Host::with(Callers::All) };
+                let trims = workload != LINUX && firmware.trims(policy);
+                let host = Host { hour: !options.quick, trims, ..Host::with(Callers::All) };
                 run(workload, &config, options.seed, host, bench.stop)
             },
         )?;
@@ -421,7 +457,7 @@ fn neighbours(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), 
         |(who, _)| format!("rocksdb+mysql, calls by {who}"),
         |&(_, callers)| {
             // Without calls the drive is the vanilla one.
-            let config = drive(scale, FLASHALLOC)?;
+            let config = drive(scale, FLASHALLOC, Firmware::Logged)?;
             run("rocksdb+mysql", &config, bench.options.seed, Host::with(callers), bench.stop)
         },
     )?;
@@ -475,7 +511,13 @@ fn variants_of() -> Vec<Variant> {
         variant("no calls, auto_run 1 MiB", FLASHALLOC, |c| c.streams.auto_run = 1 << 20, silent),
         variant("multi-stream, striped", MULTI_STREAM, |c| c.scheme.striping = "dynamic".into(), silent),
         variant("fdp, initially isolated", FDP, |_| {}, silent),
-        variant("fdp, persistently isolated", FDP, |c| c.streams.isolation = Isolation::Persistently, silent),
+        // With eight handles the survivors of each would take more blocks than a die of the board has to spare.
+        variant(
+            "fdp(4), persistently isolated",
+            FDP,
+            |c| (c.streams.count, c.streams.isolation) = (4, Isolation::Persistently),
+            silent,
+        ),
     ]
 }
 
@@ -491,7 +533,7 @@ fn variants(bench: &Bench<'_>, scale: u32, report: &mut Report) -> Result<(), Er
         &jobs,
         |(workload, variant)| format!("{workload} {}", variant.name),
         |&(workload, variant)| {
-            let mut config = drive(scale, variant.policy)?;
+            let mut config = drive(scale, variant.policy, Firmware::of(workload))?;
             (variant.change)(&mut config);
             match run(workload, &config, bench.options.seed, variant.host, bench.stop) {
                 // A defect of the setting is a result to show, and no reason to lose the others.
