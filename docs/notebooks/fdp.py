@@ -10,14 +10,14 @@ import matplotlib.pyplot as plt
 
 import nandle
 
-ONE_DIE = {"geometry.channels": 1, "geometry.chips_per_channel": 1}
+FOUR_DIES = {"geometry.channels": 4, "geometry.chips_per_channel": 1}
 results = nandle.sweep(
     {
         "device": "flashalloc-cosmos",
         "scheme": ["page", "multi-stream(4)", "fdp(4,initially)", "fdp(4,persistently)", "flashalloc"],
         "workload": "rocksdb",
         "requests": 250_000,
-        "sets": ONE_DIE,
+        "sets": FOUR_DIES,
     }
 )
 for label, result in zip(results.labels, results):
@@ -43,7 +43,7 @@ room = nandle.sweep(
         "scheme": "page",
         "workload": "rocksdb",
         "requests": 250_000,
-        "sets": {**ONE_DIE, "op_ratio": [0.2, 0.3]},
+        "sets": {**FOUR_DIES, "op_ratio": [0.2, 0.3]},
     }
 )
 for label, waf in zip(room.labels, room.metric("waf_steady")):

@@ -84,7 +84,7 @@ beside(
 )
 
 # %% [markdown]
-# FlashAlloc, Fig 5a: eight threads rewrite objects of 2 MiB on one die of the Cosmos board.
+# FlashAlloc, Fig 5a: eight threads rewrite objects of 2 MiB on four dies of the Cosmos board.
 
 # %%
 flashalloc = nandle.sweep(
@@ -93,7 +93,7 @@ flashalloc = nandle.sweep(
         "scheme": ["page", "flashalloc"],
         "workload": "fio-2m-8",
         "requests": 60_000,
-        "sets": {"geometry.channels": 1, "geometry.chips_per_channel": 1},
+        "sets": {"geometry.channels": 4, "geometry.chips_per_channel": 1},
     }
 )
 vanilla, objects = flashalloc.metric("waf")

@@ -57,10 +57,10 @@ clean() {
 }
 trap clean EXIT
 
-# The preset's 16 dies of 512 blocks; what shrinks with the drive is the block. An SSTable is 1/256 of the drive and 32
+# The preset's 64 dies of 128 blocks; what shrinks with the drive is the block. An SSTable is 1/256 of the drive and 32
 # blocks, and RocksDB writes half a block at a time, as in the paper (16 GB; 64 MB; 2 MB; 1 MB).
 pages=$(python3 -c 'import sys; print(max(4, min(128, int(float(sys.argv[1]) * 8) // 4 * 4)))' "$size")
-logical=$(python3 -c 'import sys; print(int(16 * 512 * int(sys.argv[1]) * 16384 / 1.1111))' "$pages")
+logical=$(python3 -c 'import sys; print(int(64 * 128 * int(sys.argv[1]) * 16384 / 1.1208))' "$pages")
 
 # Starts the drive and mounts it.
 start() {

@@ -449,7 +449,7 @@ fn a_run_directory_is_whole_and_its_report_can_be_made_again() {
 fn streams_and_objects_have_their_chart() {
     let dir = temp();
     let small =
-        ["--set", "geometry.channels=1", "--set", "geometry.chips_per_channel=1", "--requests", "20000"];
+        ["--set", "geometry.channels=4", "--set", "geometry.chips_per_channel=1", "--requests", "20000"];
     let args = ["run", "--device", "flashalloc-cosmos", "--scheme", "flashalloc", "-w", "rocksdb", "-o", "r"];
     good(&[&args[..], &small].concat(), dir.path());
     assert_page(&file(dir.path().join("r/report.html")), &["WAF by stream", "objects"]);

@@ -18,7 +18,7 @@ use crate::address::Address;
 use crate::replay::{Progress, Replayer, Watch};
 
 /// Shares of the logical drive that hold data: from little to much to copy.
-const FILLS: [f64; 6] = [0.25, 0.5, 0.65, 0.8, 0.9, 0.97];
+const FILLS: [f64; 8] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97];
 /// Blocks of a die: fewer than the board's, for the time of a page does not depend on their number.
 const BLOCKS: u32 = 80;
 
@@ -122,7 +122,8 @@ impl Source for InOrder {
 fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Result<(f64, f64), Error> {
     let mut config: DeviceConfig = drive(1, policy, Firmware::Logged)?;
     config.geometry.blocks_per_plane = BLOCKS;
-    config.op_ratio = 0.3;
+    // Streams have open blocks of their own.
+    config.op_ratio = if policy == MULTI_STREAM { 0.3 } else { 0.16 };
     let ssd = Ssd::new(&config, 0, seed).map_err(|e| Error::input(e.to_string()))?;
     let (page, logical) = (u64::from(config.geometry.page_bytes), ssd.layout().logical_bytes);
     let block = page * u64::from(config.geometry.pages_per_block);
@@ -193,10 +194,32 @@ pub struct Point {
     pub ours_mib_s: f64,
 }
 
-/// All logged points.
+/// Logged points of one policy beside ours, on the line through our runs at these shares of the drive, which are in order.
 ///
 /// # Errors
 /// As [`super::run`].
+pub fn points_of(
+    policy: &'static str,
+    fills: &[f64],
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Vec<Point>, Error> {
+    let runs: Result<Vec<_>, Error> = fills.iter().map(|&fill| point(policy, fill, seed, stop)).collect();
+    Ok(beside(policy, &runs?))
+}
+
+fn beside(policy: &'static str, runs: &[(f64, f64)]) -> Vec<Point> {
+    let own = logged().filter(|(name, ..)| *name == policy);
+    own.map(|(_, waf, logged_mib_s)| Point {
+        policy,
+        waf,
+        logged_mib_s,
+        ours_mib_s: 1e6 / between(runs, waf) / 64.0,
+    })
+    .collect()
+}
+
+/// All logged points.
 pub(in super::super) fn points(bench: &Bench<'_>) -> Result<Vec<Point>, Error> {
     let policies = [BY_TIME, FLASHALLOC, MULTI_STREAM];
     let jobs: Vec<_> = policies.iter().flat_map(|&policy| FILLS.map(|fill| (policy, fill))).collect();
@@ -205,15 +228,8 @@ pub(in super::super) fn points(bench: &Bench<'_>) -> Result<Vec<Point>, Error> {
         |(policy, fill)| format!("calibration, {policy}, {:.0}% full", fill * 100.0),
         |&(policy, fill)| point(policy, fill, bench.options.seed, bench.stop),
     )?;
-    Ok(logged()
-        .filter_map(|(name, waf, logged_mib_s)| {
-            let policy = policies.into_iter().find(|&known| known == name)?;
-            let own = jobs.iter().zip(&runs).filter(|((of, _), _)| *of == policy);
-            let points: Vec<(f64, f64)> = own.map(|(_, &point)| point).collect();
-            let ours_mib_s = 1e6 / between(&points, waf) / 64.0;
-            Some(Point { policy, waf, logged_mib_s, ours_mib_s })
-        })
-        .collect())
+    let of = policies.iter().zip(runs.chunks(FILLS.len()));
+    Ok(of.flat_map(|(policy, runs)| beside(policy, runs)).collect())
 }
 
 /// The same as a table.

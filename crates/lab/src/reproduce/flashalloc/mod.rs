@@ -6,11 +6,11 @@
 //! users get done: db_bench's operations end in memtables, so the bytes that are flushed from these; TPC-C's
 //! transactions dirty pages, so the bytes that InnoDB's page cleaner writes.
 
-mod calibration;
+pub mod calibration;
 
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::nand::{Cause, Scheduler};
+use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, User, named};
@@ -260,8 +260,6 @@ pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfi
     config.streams.count = 8;
     if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
-        // The firmware collects a die when a stream has filled its block there and goes on elsewhere.
-        config.timing.scheduler = Scheduler::HostOverGc;
     }
     if !firmware.trims(policy) {
         config.gc.copies_in_flight_total = 0;
@@ -576,11 +574,13 @@ const RANDOM: &str = "InnoDB's random page writes cost what they cost: it depend
     and on their skew, which the paper does not give";
 const CLEANER: &str = "one segment of each log is written at a time and trimmed when it is clean, so few of them meet in \
     a block; with recycled segments and discards that wait for an idle drive, as Linux has them, it is more (f2fs:ssr)";
-const ONE_DIE: &str = "not copying but one die: the doublewrite buffer is one block, and a batch of 120 pages is \
-    programmed there one after the other, at 1 ms each, before its flush is answered";
+const TWO_FIGURES: &str = "the abstract and section 6.3 differ; ours follows from the WAF of both, as the board's logs have it";
+const COPIES: &str = "a tenant's part follows from how both share the time that copies leave: ours wait for requests, \
+    the paper's for transactions";
 const LESS: &str = "vanilla copies less here than in the paper, so there is less to gain; where there are several \
     dies, an object's block is on one of them";
-const STREAMS: &str = "one RocksDB beside MySQL needs no more than eight streams in our model";
+const PARALLEL: &str = "in the authors' logs the multi-stream firmware, which ignores trims, copies on all dies at once, and \
+    so does ours: it loses less to its copies than FlashAlloc's does";
 const OPERATIONS: &str = "db_bench's operations end in RAM, ours are block requests; threads that write faster \
     also read faster, and queue";
 
@@ -615,7 +615,9 @@ fn claims(outcomes: &[Outcome], claims: &mut Vec<Claim>) {
         let ratio = ours.done(TPC_C) / vanilla.done(TPC_C);
         add(id, "Fig 4c", "extra WAF, vanilla", alone, 1.2, at_end(vanilla) - 1.0, value, RANDOM);
         add(id, "Fig 4c", "extra WAF, FlashAlloc", alone, 0.8, at_end(ours) - 1.0, value, RANDOM);
-        add(id, "Fig 4c", "throughput ratio", alone, 1.2, ratio, gain, ONE_DIE);
+        // The abstract has 1.2, section 6.3 a half more.
+        add(id, "abstract", "throughput ratio", alone, 1.2, ratio, gain, TWO_FIGURES);
+        add(id, "Fig 4c", "throughput ratio", alone, 1.5, ratio, gain, TWO_FIGURES);
     }
     let both = "rocksdb+mysql";
     if let (Some(vanilla), Some(ours)) = (find(both, BY_TIME), find(both, FLASHALLOC)) {
@@ -623,14 +625,14 @@ fn claims(outcomes: &[Outcome], claims: &mut Vec<Claim>) {
         add(id, "Fig 4d", "WAF, vanilla", both, 2.5, at_end(vanilla), value, FILLING);
         add(id, "Fig 4d", "WAF, FlashAlloc", both, 1.6, at_end(ours), value, FILLING);
         for (what, paper, n, why) in
-            [("TPC-C ratio", 1.9, TPC_C, ONE_DIE), ("db_bench ratio", 1.3, DB_BENCH, LESS)]
+            [("TPC-C ratio", 1.9, TPC_C, COPIES), ("db_bench ratio", 1.3, DB_BENCH, COPIES)]
         {
             add(id, "Fig 4d", what, both, paper, ours.done(n) / vanilla.done(n), gain, why);
         }
         if let Some(streams) = find(both, MULTI_STREAM) {
             let id = "flashalloc-vs-multistream";
             for (what, paper, n, why) in
-                [("TPC-C ratio", 1.7, TPC_C, ONE_DIE), ("db_bench ratio", 1.4, DB_BENCH, STREAMS)]
+                [("TPC-C ratio", 1.7, TPC_C, PARALLEL), ("db_bench ratio", 1.4, DB_BENCH, PARALLEL)]
             {
                 add(id, "Fig 6b", what, both, paper, ours.done(n) / streams.done(n), gain, why);
             }
