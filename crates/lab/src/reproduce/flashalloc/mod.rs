@@ -574,7 +574,8 @@ const RANDOM: &str = "InnoDB's random page writes cost what they cost: it depend
     and on their skew, which the paper does not give";
 const CLEANER: &str = "one segment of each log is written at a time and trimmed when it is clean, so few of them meet in \
     a block; with recycled segments and discards that wait for an idle drive, as Linux has them, it is more (f2fs:ssr)";
-const TWO_FIGURES: &str = "the abstract and section 6.3 differ; ours follows from the WAF of both, as the board's logs have it";
+const TWO_FIGURES: &str =
+    "the abstract and section 6.3 differ; ours follows from the WAF of both, as the board's logs have it";
 const COPIES: &str = "a tenant's part follows from how both share the time that copies leave: ours wait for requests, \
     the paper's for transactions";
 const LESS: &str = "vanilla copies less here than in the paper, so there is less to gain; where there are several \
