@@ -89,7 +89,7 @@ fn users_share_the_drive_and_the_books_balance() {
         }
     }
     // The power goes while all of them have requests under way.
-    let more = ["--verify", "--power-cut-at", "10s,20s,30s", "--requests", "30000"];
+    let more = ["--verify", "--power-cut-at", "500ms,1s,1500ms", "--requests", "30000"];
     let cut = run_workload("rocksdb+mysql", "flashalloc", &more);
     assert_eq!((&cut["recovery"]["cuts"], &cut["integrity"]["mismatches"]), (&3.into(), &0.into()));
     assert!(cut["trace"]["cut_off"].as_u64() > Some(0));

@@ -80,8 +80,11 @@ impl Space {
             None => 0..self.planes,
         };
         for plane in planes {
-            self.called[plane as usize] = true;
-            self.look.push(plane);
+            // In strict turns another plane may have what this one lacks.
+            if self.host_room(plane, group, class, media) < pages {
+                self.called[plane as usize] = true;
+                self.look.push(plane);
+            }
         }
     }
 

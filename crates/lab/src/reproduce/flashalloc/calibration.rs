@@ -12,7 +12,9 @@ use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Phase, User};
 use nandle_trace::{Request, Source};
 
-use super::{BY_TIME, Bench, FLASHALLOC, Firmware, Interval, MULTI_STREAM, Table, drive, intervals};
+use super::super::{Bench, Table};
+use super::board::{BY_TIME, FLASHALLOC, Firmware, MULTI_STREAM, drive};
+use super::written::{Interval, intervals, waf};
 use crate::Error;
 use crate::address::Address;
 use crate::replay::{Progress, Replayer, Watch};
@@ -170,7 +172,7 @@ fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Resul
     let written: Vec<Interval> = intervals(&replayer.meter, page, 1);
     let half = &written[written.len() / 2..];
     let sum = |f: fn(&Interval) -> u64| half.iter().map(f).sum::<u64>() as f64;
-    Ok((super::waf(half), sum(|i| i.ns) / 1e3 / (sum(|i| i.host) / page as f64)))
+    Ok((waf(half), sum(|i| i.ns) / 1e3 / (sum(|i| i.host) / page as f64)))
 }
 
 /// Microseconds of a host page at `waf` on the line through the points, which are in order.
@@ -197,7 +199,7 @@ pub struct Point {
 /// Logged points of one policy beside ours, on the line through our runs at these shares of the drive, which are in order.
 ///
 /// # Errors
-/// As [`super::run`].
+/// As [`drive`].
 pub fn points_of(
     policy: &'static str,
     fills: &[f64],

@@ -6,7 +6,9 @@
 //! users get done: db_bench's operations end in memtables, so the bytes that are flushed from these; TPC-C's
 //! transactions dirty pages, so the bytes that InnoDB's page cleaner writes.
 
+mod board;
 pub mod calibration;
+mod written;
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,18 +18,15 @@ use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, User, named};
 use nandle_trace::{Request, Source, Turn};
 
-use super::{Bench, Cell, Claim, Curves, Report, Rule, Table, preset};
+use self::board::{BY_TIME, FDP, FLASHALLOC, MULTI_STREAM};
+pub use self::board::{Firmware, POLICIES, drive};
+pub use self::written::Interval;
+use self::written::{DB_BENCH, TPC_C, belongs, intervals, rate, waf};
+use super::{Bench, Cell, Claim, Curves, Report, Rule, Table};
 use crate::Error;
 use crate::address::Address;
-use crate::measure::{Calls, Latency, Meter, Row, Served, Waits};
+use crate::measure::{Calls, Latency, Served, Waits};
 use crate::replay::{Progress, Replayer, Watch};
-
-/// The policies that are compared.
-pub const POLICIES: [&str; 4] = [BY_TIME, FLASHALLOC, MULTI_STREAM, FDP];
-const BY_TIME: &str = "by-time";
-const FLASHALLOC: &str = "flashalloc";
-const MULTI_STREAM: &str = "multi-stream";
-const FDP: &str = "fdp";
 
 /// Who calls FlashAlloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +80,6 @@ impl Source for WithoutTrims {
     }
 }
 
-/// Users whose writes are what a tenant gets done: what their names begin and end with.
-const DB_BENCH: (&str, &str) = ("rocksdb", "flush");
-const TPC_C: (&str, &str) = ("mysql", "cleaner");
-const TENANTS: [(&str, &str); 2] = [DB_BENCH, TPC_C];
-
-fn belongs(user: &Served, (begin, end): (&str, &str)) -> bool {
-    user.name.starts_with(begin) && user.name.ends_with(end)
-}
-
 /// What one workload did under one policy.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -123,35 +113,8 @@ pub struct Outcome {
     pub programs: [u64; Cause::COUNT],
 }
 
-/// What was written in an interval.
-#[derive(Clone, Copy, Debug)]
-pub struct Interval {
-    /// Nanoseconds from the beginning of the phase to its own.
-    pub from_ns: u64,
-    /// Its nanoseconds.
-    pub ns: u64,
-    /// Bytes that the host wrote.
-    pub host: u64,
-    /// Bytes that were programmed.
-    pub media: u64,
-    /// Bytes of what db_bench and TPC-C got done.
-    pub done: [u64; 2],
-}
-
 /// Points of a curve, at most.
 const POINTS: usize = 40;
-
-fn waf(of: &[Interval]) -> f64 {
-    let sum = |f: fn(&Interval) -> u64| of.iter().map(f).sum::<u64>();
-    sum(|i| i.media) as f64 / sum(|i| i.host) as f64
-}
-
-/// MB/s of some of what was written in intervals that follow each other.
-fn rate(of: &[Interval], bytes: fn(&Interval) -> u64) -> f64 {
-    let end = of.last().map_or(0, |i| i.from_ns + i.ns);
-    let begin = of.first().map_or(0, |i| i.from_ns);
-    of.iter().map(bytes).sum::<u64>() as f64 * 1e3 / (end - begin) as f64
-}
 
 /// A figure of the moment, its name with its unit, and whose it is: all users', or a tenant's.
 type Moment = (&'static str, fn(&[Interval]) -> f64, Option<(&'static str, &'static str)>);
@@ -220,66 +183,6 @@ impl Outcome {
             self.throughput()
         }
     }
-}
-
-/// Which of the authors' firmware a drive has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Firmware {
-    /// That of the logs of two tenants: trims are honoured, and then collection copies one page at a time, but by
-    /// multi-stream's, which ignores them and copies on all dies at once.
-    Logged,
-    /// That of fio: it ignores trims.
-    IgnoresTrims,
-}
-
-impl Firmware {
-    /// The one that was used with a workload.
-    fn of(workload: &str) -> Self {
-        if workload.starts_with("fio") { Self::IgnoresTrims } else { Self::Logged }
-    }
-    /// Whether it honours trims under a policy.
-    pub fn trims(self, policy: &str) -> bool {
-        self == Self::Logged && policy != MULTI_STREAM
-    }
-}
-
-/// The paper's drive under a policy (a stream of multi-stream writes one block at a time, as in the authors'
-/// prototype) and a firmware, with one chip in `scale` (1, 2, 4, 8 or 16), and as much of its buffer and its queue: what
-/// collection keeps of each plane stays the same share of it.
-///
-/// # Errors
-/// If the preset is damaged.
-pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfig, Error> {
-    let mut config = preset("flashalloc-cosmos", None, &[])?.config;
-    let chips = (config.geometry.chips_per_channel * config.geometry.channels / scale).max(1);
-    config.geometry.channels = config.geometry.channels.min(chips);
-    config.geometry.chips_per_channel = chips / config.geometry.channels;
-    config.buffer.bytes /= u64::from(scale);
-    config.queue.depth /= scale;
-    config.scheme.streams = policy.into();
-    config.streams.count = 8;
-    if policy == MULTI_STREAM {
-        config.scheme.striping = "block-by-block".into();
-    }
-    if !firmware.trims(policy) {
-        config.gc.copies_in_flight_total = 0;
-    }
-    Ok(config)
-}
-
-/// What was written in a phase, in intervals of it.
-fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval> {
-    let part = |row: &Row| Interval {
-        from_ns: meter.rows.start_ns(row).saturating_sub(meter.begun_ns),
-        ns: meter.rows.interval_ns(),
-        host: row.bytes[Op::Write as usize],
-        media: row.flash.programs.iter().sum::<u64>() * page,
-        done: TENANTS.map(|tenant| {
-            let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
-            own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
-        }),
-    };
-    meter.rows.rows().iter().filter(|row| row.phase as usize == phase).map(part).collect()
 }
 
 /// How long the paper's fio runs, in nanoseconds (section 6, Fig 5).
