@@ -12,15 +12,15 @@ use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Phase, User};
 use nandle_trace::{Request, Source};
 
-use super::super::{Bench, Table};
+use super::super::{Bench, Cell, Table};
 use super::board::{BY_TIME, FLASHALLOC, Firmware, MULTI_STREAM, drive};
-use super::written::{Interval, intervals, waf};
+use super::written::{Interval, intervals};
 use crate::Error;
 use crate::address::Address;
 use crate::replay::{Progress, Replayer, Watch};
 
 /// Shares of the logical drive that hold data: from little to much to copy.
-const FILLS: [f64; 8] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97];
+const FILLS: [f64; 9] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 0.985];
 /// Blocks of a die: fewer than the board's, for the time of a page does not depend on their number.
 const BLOCKS: u32 = 80;
 
@@ -172,15 +172,17 @@ fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Resul
     let written: Vec<Interval> = intervals(&replayer.meter, page, 1);
     let half = &written[written.len() / 2..];
     let sum = |f: fn(&Interval) -> u64| half.iter().map(f).sum::<u64>() as f64;
-    Ok((waf(half), sum(|i| i.ns) / 1e3 / (sum(|i| i.host) / page as f64)))
+    let host = sum(|i| i.host);
+    // As the firmware counts it: the metadata log is ours.
+    Ok((1.0 + sum(|i| i.copied) / host, sum(|i| i.ns) / 1e3 / (host / page as f64)))
 }
 
-/// Microseconds of a host page at `waf` on the line through the points, which are in order.
-fn between(points: &[(f64, f64)], waf: f64) -> f64 {
-    let last = points.len() - 2;
-    let n = points.windows(2).position(|pair| waf <= pair[1].0).unwrap_or(last).min(last);
-    let ((x, y), (to_x, to_y)) = (points[n], points[n + 1]);
-    y + (waf - x) / (to_x - x) * (to_y - y)
+/// Microseconds of a host page at `waf` on the line through the points, which are in order; none beyond them.
+fn between(points: &[(f64, f64)], waf: f64) -> Option<f64> {
+    points.windows(2).find_map(|pair| {
+        let [(x, y), (to_x, to_y)] = [pair[0], pair[1]];
+        (x <= waf && waf <= to_x).then(|| if to_x > x { y + (waf - x) / (to_x - x) * (to_y - y) } else { y })
+    })
 }
 
 /// A logged point beside ours.
@@ -192,8 +194,8 @@ pub struct Point {
     pub waf: f64,
     /// What the board's host got.
     pub logged_mib_s: f64,
-    /// What ours gets.
-    pub ours_mib_s: f64,
+    /// What ours gets, if it comes to that WAF.
+    pub ours_mib_s: Option<f64>,
 }
 
 /// Logged points of one policy beside ours, on the line through our runs at these shares of the drive, which are in order.
@@ -216,7 +218,7 @@ fn beside(policy: &'static str, runs: &[(f64, f64)]) -> Vec<Point> {
         policy,
         waf,
         logged_mib_s,
-        ours_mib_s: 1e6 / between(runs, waf) / 64.0,
+        ours_mib_s: between(runs, waf).map(|us| 1e6 / us / 64.0),
     })
     .collect()
 }
@@ -239,13 +241,13 @@ pub(super) fn table(points: &[Point]) -> Table {
     let columns = ["policy", "WAF", "MiB/s in the logs", "MiB/s", "ratio"];
     let mut table = Table::new("Calibration: two tenants' WAF and what the host got", &columns);
     for p in points {
-        let ratio = p.ours_mib_s / p.logged_mib_s;
+        let ratio = p.ours_mib_s.map(|ours| ours / p.logged_mib_s);
         table.rows.push(vec![
             p.policy.into(),
             p.waf.into(),
             p.logged_mib_s.into(),
-            p.ours_mib_s.into(),
-            ratio.into(),
+            Cell::Number(p.ours_mib_s),
+            Cell::Number(ratio),
         ]);
     }
     table
@@ -259,7 +261,7 @@ mod tests {
     fn every_row_of_the_logs_is_read_and_lines_go_through_the_points() {
         assert_eq!(logged().count(), include_str!("logs.csv").lines().count() - 1);
         let points = [(1.0, 10.0), (2.0, 20.0), (3.0, 60.0)];
-        let at = [0.5, 1.5, 2.5, 4.0].map(|waf| between(&points, waf));
-        assert_eq!(at, [5.0, 15.0, 40.0, 100.0]);
+        let at = [0.5, 1.0, 1.5, 2.5, 4.0].map(|waf| between(&points, waf));
+        assert_eq!(at, [None, Some(10.0), Some(15.0), Some(40.0), None]);
     }
 }

@@ -1,6 +1,7 @@
 //! What was written, in intervals of a phase, and what tenants got done in each.
 
 use nandle_ssd::Op;
+use nandle_ssd::nand::Cause;
 
 use crate::measure::{Meter, Row, Served};
 
@@ -24,6 +25,8 @@ pub struct Interval {
     pub host: u64,
     /// Bytes that were programmed.
     pub media: u64,
+    /// Bytes that collection copied.
+    pub copied: u64,
     /// Bytes of what db_bench and TPC-C got done.
     pub done: [u64; 2],
 }
@@ -47,6 +50,7 @@ pub(super) fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval>
         ns: meter.rows.interval_ns(),
         host: row.bytes[Op::Write as usize],
         media: row.flash.programs.iter().sum::<u64>() * page,
+        copied: row.flash.programs[Cause::Gc as usize] * page,
         done: TENANTS.map(|tenant| {
             let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
             own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
