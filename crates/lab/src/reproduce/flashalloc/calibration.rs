@@ -177,8 +177,11 @@ fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Resul
     Ok((1.0 + sum(|i| i.copied) / host, sum(|i| i.ns) / 1e3 / (host / page as f64)))
 }
 
-/// Microseconds of a host page at `waf` on the line through the points, which are in order; none beyond them.
+/// Microseconds of a host page at `waf` on the line through the points, which are in order; none beyond them, but
+/// that what hardly copies counts as a WAF of 1.
 fn between(points: &[(f64, f64)], waf: f64) -> Option<f64> {
+    let least = points.first()?.0;
+    let waf = if least < 1.02 { waf.max(least) } else { waf };
     points.windows(2).find_map(|pair| {
         let [(x, y), (to_x, to_y)] = [pair[0], pair[1]];
         (x <= waf && waf <= to_x).then(|| if to_x > x { y + (waf - x) / (to_x - x) * (to_y - y) } else { y })
@@ -262,6 +265,7 @@ mod tests {
         assert_eq!(logged().count(), include_str!("logs.csv").lines().count() - 1);
         let points = [(1.0, 10.0), (2.0, 20.0), (3.0, 60.0)];
         let at = [0.5, 1.0, 1.5, 2.5, 4.0].map(|waf| between(&points, waf));
-        assert_eq!(at, [None, Some(10.0), Some(15.0), Some(40.0), None]);
+        assert_eq!(at, [Some(10.0), Some(10.0), Some(15.0), Some(40.0), None]);
+        assert_eq!(between(&points[1..], 1.0), None);
     }
 }
