@@ -176,18 +176,15 @@ impl Buffer {
     /// The buffered sectors of `lpn`.
     #[inline]
     pub fn mask(&self, lpn: u32) -> u64 {
-        self.slots(lpn).fold(0, |all, slot| all | self.entries[slot as usize].mask)
+        let Some(slot) = self.slot(lpn) else { return 0 };
+        let entry = &self.entries[slot as usize];
+        if entry.below.is_none() { entry.mask } else { self.mask_of_all(lpn) }
     }
     /// Sectors of room that a write of `mask` to `lpn` takes.
     #[inline]
     pub(crate) fn takes(&self, lpn: u32, mask: u64) -> u64 {
         let there = if self.plan.merge { self.mask(lpn) } else { 0 };
         u64::from((mask & !there).count_ones())
-    }
-    /// Sectors that a write of `mask` to `lpn` takes beyond those that there is room for.
-    #[inline]
-    pub(crate) fn missing(&self, lpn: u32, mask: u64) -> u64 {
-        (self.held + self.leaving + self.takes(lpn, mask)).saturating_sub(self.capacity)
     }
     /// How many of `sectors` new sectors there is no room for.
     #[inline]
@@ -237,7 +234,7 @@ impl Buffer {
                     request,
                     stream,
                     passed: 0,
-                    below: self.slot(lpn),
+                    below: if self.plan.merge { None } else { self.slot(lpn) },
                     order: Links::NONE,
                     full_order: Links::NONE,
                 };
@@ -301,7 +298,11 @@ impl Buffer {
             self.unlink_full(slot);
         }
         let entry = self.entries[slot as usize];
-        self.unchain(slot);
+        if self.plan.merge {
+            self.index.remove(entry.lpn);
+        } else {
+            self.unchain(slot);
+        }
         self.update_small(entry.lpn);
         self.held -= u64::from(entry.mask.count_ones());
         self.len -= 1;

@@ -14,6 +14,12 @@ impl Buffer {
         std::iter::successors(self.slot(lpn), |&slot| self.entries[slot as usize].below)
     }
 
+    /// The buffered sectors of `lpn` in all of its entries.
+    #[cold]
+    pub(super) fn mask_of_all(&self, lpn: u32) -> u64 {
+        self.slots(lpn).fold(0, |all, slot| all | self.entries[slot as usize].mask)
+    }
+
     /// Whether no older entry of its page has to leave before this one.
     #[inline]
     pub(crate) fn leaves_first(&self, slot: u32) -> bool {

@@ -51,12 +51,13 @@ impl Ssd {
         while self.requests[slot].cursor < sectors {
             let cursor = self.requests[slot].cursor;
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
-            loop {
+            let takes = loop {
                 let Some(buffer) = &mut self.buffer else { return None };
                 let drains = buffer.drains();
-                let missing = buffer.missing(lpn, mask);
+                let takes = buffer.takes(lpn, mask);
+                let missing = buffer.short_of(takes);
                 if missing == 0 && !drains {
-                    break;
+                    break takes;
                 }
                 // Room is made for everything that waits, not only for the first; room that is on its
                 // way counts.
@@ -74,7 +75,7 @@ impl Ssd {
                     let leaving = self.buffer.as_ref().is_some_and(|b| b.leaving() > 0);
                     return Some(if leaving { Blocked::Buffer } else { Blocked::Flash });
                 }
-            }
+            };
             self.count_part(lpn, mask);
             let unit = self.unit();
             let Some(buffer) = &mut self.buffer else { return None };
@@ -85,7 +86,7 @@ impl Ssd {
             let request = &mut self.requests[slot];
             let from = cursor as usize * unit;
             let bytes = &request.data[from..from + len as usize * unit];
-            let new = buffer.takes(lpn, mask).min(request.short);
+            let new = takes.min(request.short);
             let write = Incoming { number, stream, range: (lsn, lsn + sectors) };
             buffer.insert(lpn, mask, write, mask.trailing_zeros(), bytes);
             request.cursor += len;
