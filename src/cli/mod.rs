@@ -28,13 +28,13 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
-use terminal::{Failure, remark, say};
+use terminal::{Failure, complain, say};
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
@@ -67,11 +67,11 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(Failure::Input(what)) => {
-            remark(&format!("nandle: {what}"));
+            complain(&what);
             ExitCode::from(2)
         }
         Err(Failure::Ran(what)) => {
-            remark(&format!("nandle: {what}"));
+            complain(&what);
             ExitCode::from(1)
         }
     }

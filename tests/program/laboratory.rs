@@ -122,6 +122,36 @@ fn a_comparison_serves_every_scheme_the_same_requests() {
     assert_eq!(file(dir.path().join("cmp/report.html")), before, "a report is made again as it was");
 }
 
+/// Under uniform writes nothing is better than greedy collection.
+#[test]
+fn a_verdict_says_worse_when_it_is_worse_and_nothing_of_drives_that_are_not_steady() {
+    let dir = temp();
+    let args = ["compare", "--device", "gc20@1/4", "-w", "gc20", "--untimed"];
+    let of = |schemes: &str, until: &[&str]| {
+        good(&[&args[..], &["--schemes", schemes], until].concat(), dir.path())
+    };
+    let steady = ["--until", "steady"];
+    let said = of("page,page+victim=fifo", &steady);
+    assert!(said.contains("gc20: page+victim=fifo is worse, 1.0"), "{said}");
+    // Each went on until it was steady: what adds up does not compare.
+    assert!(said.contains(" requests; multiples of page") && !said.contains("pages programmed"), "{said}");
+    let said = of("page+victim=fifo,page", &steady);
+    assert!(said.contains("gc20: page writes least flash, 0.9"), "{said}");
+    let said = of("page,page+victim=fifo,page+victim=cost-benefit", &steady);
+    assert!(said.contains("all are worse than page; page+victim=fifo comes nearest"), "{said}");
+    let said = of("page,page+victim=fifo", &["--requests", "1000"]);
+    assert!(said.contains("no verdict") && said.contains("not steady") && !said.contains("worse"), "{said}");
+
+    let grid = "devices = ['gc20@1/4']\nschemes = ['page', 'page+victim=fifo']\nworkloads = ['gc20']\nuntimed = true\n";
+    std::fs::write(dir.path().join("g.toml"), format!("{grid}requests = '1k'\n")).expect("written");
+    let said = good(&["sweep", "g.toml"], dir.path());
+    assert!(said.contains("no verdict, for 2 of 2 runs were not steady"), "{said}");
+    std::fs::write(dir.path().join("s.toml"), format!("{grid}until = 'steady'\n")).expect("written");
+    let said = good(&["sweep", "s.toml"], dir.path());
+    assert_eq!(said.matches("    yes           -  gc20@1/4 | page").count(), 2, "{said}");
+    assert!(!said.contains("no verdict"), "{said}");
+}
+
 #[test]
 fn bad_comparisons_are_refused_before_anything_runs() {
     let dir = temp();

@@ -166,12 +166,16 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
     }
 }
 
+/// Figures that differ by no more, as a share, are level.
+const LEVEL: f64 = 0.005;
+
 /// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
 /// there is nothing to compare.
 #[must_use]
 pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     let (&(base, first), others) = group.split_first()?;
-    let waf = |s: &Summary| s.waf.filter(|w| w.is_finite());
+    // Of a steady drive: what it was on the way there says how it began.
+    let waf = |s: &Summary| s.waf_steady.or(s.waf).filter(|w| w.is_finite());
     let least = |s: &Summary| waf(s).unwrap_or(f64::MAX);
     let written = others.iter().filter(|(_, s)| waf(s).is_some());
     let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
@@ -189,13 +193,22 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
             s.steady_state_reason
         ));
     }
-    let so = if waf(best)? < waf(first)? { "writes least flash" } else { "comes nearest" };
-    Some(format!(
-        "{}: {name} {so}, {} the WAF of {base} ({:.2} against {:.2}) at {} its mean write latency.",
-        first.workload,
+    let against = format!(
+        "{} the WAF of {base} ({:.2} against {:.2})",
         ratio(waf(best), waf(first)),
         waf(best)?,
-        waf(first)?,
-        ratio(mean(best), mean(first))
-    ))
+        waf(first)?
+    );
+    let so = match waf(best)? / waf(first)? {
+        change if change < 1.0 - LEVEL => format!("{name} writes least flash, {against}"),
+        change if change <= 1.0 + LEVEL => format!("{name} is no better and no worse, {against}"),
+        _ if others.len() == 1 => format!("{name} is worse, {against}"),
+        _ => format!("all are worse than {base}; {name} comes nearest, {against}"),
+    };
+    let latency = match mean(best).zip(mean(first)).map(|(best, first)| best / first) {
+        Some(change) if change > 1.0 + LEVEL => format!(", and worse in mean write latency, {change:.2}x"),
+        Some(change) => format!(", at {change:.2}x its mean write latency"),
+        None => String::new(),
+    };
+    Some(format!("{}: {so}{latency}.", first.workload))
 }
