@@ -1,6 +1,7 @@
-//! Goal: docs/metrics.csv has every key of `summary.json`, docs/settings.csv every setting of a device file, in the
-//! words of the code.
-//! Method: the tables are made from the schemas; `METRICS=write` renews them.
+//! Goal: docs/metrics.csv has every key of `summary.json`, docs/settings.csv every setting of a device file, and the
+//! tables of schemes, workloads, presets and trace formats all that there are, in the words of the code.
+//! Method: the tables are made from the schemas, and from the lists that the program prints as JSON; `METRICS=write`
+//! renews them.
 
 use nandle_lab::measure::{Summary, scheme_counters};
 use serde_json::Value;
@@ -115,4 +116,38 @@ fn the_table_has_every_setting() {
         assert!(table.contains(&format!("\n{key},")), "no {key}");
     }
     compare("docs/settings.csv", &table);
+}
+
+/// What a command lists, as a table of these keys.
+fn listed(command: &[&str], keys: &[&str]) -> String {
+    let mut program = assert_cmd::Command::cargo_bin("nandle").expect("built");
+    let out = program.args(command).arg("--json").assert().success();
+    let list: Vec<Value> = serde_json::from_slice(&out.get_output().stdout).expect("a list");
+    assert!(list.len() > 10, "{command:?} lists {} things", list.len());
+    let mut table = keys.join(",") + "\n";
+    for item in &list {
+        let cell = |key: &&str| match &item[*key] {
+            Value::Null => String::new(),
+            Value::String(text) => format!("\"{}\"", text.replace('"', "\"\"")),
+            other => other.to_string(),
+        };
+        table += &(keys.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
+    }
+    table
+}
+
+#[test]
+fn the_tables_have_everything_that_is_listed() {
+    for (file, command, keys) in [
+        (
+            "docs/presets.csv",
+            &["presets"][..],
+            &["name", "raw_bytes", "logical_bytes", "scheme", "description"][..],
+        ),
+        ("docs/schemes.csv", &["schemes"], &["seam", "name", "sum", "settings", "description"]),
+        ("docs/workloads.csv", &["workloads"], &["name", "description"]),
+        ("docs/formats.csv", &["trace", "formats"], &["name", "written", "line"]),
+    ] {
+        compare(file, &listed(command, keys));
+    }
 }
