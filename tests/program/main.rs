@@ -9,6 +9,7 @@ mod fsck;
 mod laboratory;
 mod metrics;
 mod one_sentence;
+mod pages;
 mod record;
 mod reproduce;
 mod reproduce_flashalloc;
