@@ -12,6 +12,7 @@ use crate::buffer::{Buffer, Entry, Incoming, Victims};
 use crate::config::QueueOrder;
 use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
+use crate::space::GroupId;
 
 /// Entries of the buffer that are looked at where the policy's choice has to wait.
 const WINDOW: usize = 32;
@@ -128,12 +129,29 @@ impl Ssd {
     #[cold]
     fn other_victim(&self) -> Option<u32> {
         let buffer = self.buffer.as_ref()?;
-        if self.config.queue.order != QueueOrder::Plane || !self.flash.space().stripes_by_number() {
+        if self.wait_for.no_victim
+            || self.config.queue.order != QueueOrder::Plane
+            || !self.flash.space().stripes_by_number()
+        {
             return None;
         }
-        std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot))
-            .take(WINDOW)
-            .find(|&slot| buffer.leaves_first(slot) && self.demand_of(&[slot]).is_met(&self.flash))
+        let (full, alike) = (self.flash.full_mask(), self.schemes.reach_is_least());
+        // Where a write takes one page, what found none speaks for all that would take the same.
+        let mut without: SmallVec<[(Option<u32>, GroupId, bool); 8]> = SmallVec::new();
+        let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
+        oldest.into_iter().find(|&slot| {
+            let &Entry { lpn, mask, stream, .. } = buffer.entry(slot);
+            let takes =
+                (self.flash.space().home_plane(lpn), self.flash.host_group(lpn, stream), mask == full);
+            if !buffer.leaves_first(slot) || alike && without.contains(&takes) {
+                return false;
+            }
+            let finds = self.demand_of(&[slot]).is_met(&self.flash);
+            if !finds {
+                without.push(takes);
+            }
+            finds
+        })
     }
 
     /// While dies idle and more than half of the buffer is taken, what would leave next leaves: the policy's
@@ -206,13 +224,17 @@ impl Ssd {
             Ok(ticket) => ticket,
             Err(Wait) => {
                 // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
-                let Some(other) = self.other_victim() else { return false };
+                let Some(other) = self.other_victim() else {
+                    self.wait_for.no_victim = true;
+                    return false;
+                };
                 slots.clear();
                 slots.push(other);
                 let Ok(ticket) = self.reserve_entries(&slots) else { return false };
                 ticket
             }
         };
+        self.wait_for.no_victim = false;
         match slots.as_slice() {
             &[slot] => self.send_one(slot, ticket),
             all => self.send_together(all, ticket),

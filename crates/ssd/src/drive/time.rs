@@ -91,7 +91,7 @@ impl Ssd {
                 ended += 1;
             }
             if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
-                self.pump();
+                self.go_on();
             }
             self.look_after();
             self.flash.media_mut().settle();
