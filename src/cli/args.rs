@@ -88,6 +88,8 @@ pub enum Command {
     Stat(Stat),
     /// Watch a served drive at work (`nandle serve --http`).
     Top(Top),
+    /// Every scheme on every trace and three kinds of drive: a page with filters, and where each scheme loses.
+    Atlas(super::atlas::Atlas),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(Reproduce),
     /// List the devices that come with the program.
@@ -625,7 +627,7 @@ pub struct Report {
 }
 
 /// As many runs at a time as there are processors.
-fn workers() -> usize {
+pub(super) fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

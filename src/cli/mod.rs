@@ -1,6 +1,7 @@
 //! Commands: arguments in, text and exit code out.
 
 mod args;
+mod atlas;
 mod compare;
 #[cfg(target_os = "linux")]
 mod cost;
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),
         args::Command::Report(report) => report::report(&report),
+        args::Command::Atlas(args) => atlas::atlas(&args),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Presets(listing) => lists::presets(listing.json),
         args::Command::Schemes(listing) => lists::schemes(listing.json),

@@ -3,6 +3,7 @@
 #[path = "../served/mod.rs"]
 mod served;
 
+mod atlas;
 mod cli;
 mod crash_test;
 mod fsck;
