@@ -21,7 +21,7 @@ impl From<nandle_cost::Error> for Failure {
 pub fn record(args: Record) -> Result<(), Failure> {
     let tree = files_of(args.dir.as_ref())?;
     let means: Means = args.watch.into();
-    let task = Task { command: args.command, tree, means, reads: true, echo: true };
+    let task = Task { command: args.command, tree, means, disk: None, reads: true, echo: true };
     let recording = Recording::make(task, stop_on_interrupt())?;
     let beside = recording.write(&args.output)?;
     let told = &recording.told;
