@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nandle_lab::batch::Labels;
 use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, Unit, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
-use nandle_lab::units::{bytes, count, time};
+use nandle_lab::units::{bytes, count, quantity, time};
 
 /// The whole table.
 pub fn summary(s: &Summary) -> String {
@@ -346,13 +346,7 @@ fn lifetime(t: &mut String, s: &Summary) {
         }
         None => format!("{limit}; "),
     };
-    let _ = writeln!(t, "lifetime  {rate}{} kg CO2e a TB written", significant(kg));
-}
-
-/// Two digits that count.
-fn significant(value: f64) -> String {
-    let places = (1.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize;
-    format!("{value:.places$}")
+    let _ = writeln!(t, "lifetime  {rate}{} kg CO2e a TB written", quantity(kg));
 }
 
 /// Streams, objects and classes, where there are any.
