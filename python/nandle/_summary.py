@@ -280,6 +280,21 @@ class Wear(Record):
     """Blocks out of use."""
 
 
+class Lifetime(Record):
+    """How long the flash lasts at this rate."""
+
+    dwpd: float | None
+    """Logical capacities that the host writes in a day of simulated time; null without a clock or writes."""
+    years: float | None
+    """Years until each block has been erased `endurance` times, at this rate and `waf_steady` (or `waf`); null as `dwpd`."""
+    kg_co2e_per_tb: float | None
+    """What making the flash emitted, in kg CO2e, for each TB that the host writes before it is worn out: 0.16 kg a GB of flash (Tannu and Nair, HotCarbon 2022), over endurance / WAF."""
+    endurance: int
+    """Erases that a block stands: `cell.endurance`."""
+    endurance_assumed: bool
+    """The device file has none, so that it is the usual one of such cells: SLC 100,000, MLC 10,000, TLC 3,000, QLC 1,000."""
+
+
 class Recovery(Record):
     """Power cuts and what recovery from them took, all added up."""
 
@@ -550,7 +565,9 @@ class Summary(Record):
     device: str
     """The device's name."""
     scheme: str
-    """Its scheme, as a sum of policies."""
+    """Its scheme, as who asked for it called it; else a sum of policies."""
+    resolved_scheme: str
+    """Its scheme as a sum of policies."""
     workload: str
     """The workload's name."""
     seed: int
@@ -621,6 +638,8 @@ class Summary(Record):
     """Garbage collection."""
     wear: Wear
     """Wear."""
+    lifetime: Lifetime
+    """How long the flash lasts at this rate."""
     recovery: Recovery
     """Power cuts (`--power-cut-at`)."""
     faults: Faults
