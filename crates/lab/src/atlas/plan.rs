@@ -16,8 +16,11 @@ use crate::workload::{Asked, Mode, Traces};
 
 /// Most that a run writes, in sizes of its drive.
 pub const DRIVE_WRITES: f64 = 6.0;
-/// Most requests of a run: a trace that hardly writes goes round no more often.
-const REQUESTS: u64 = 1_500_000;
+/// Most requests of a run, and most bytes that it writes: a trace that hardly writes, or has large gaps, goes round
+/// no more often.
+const REQUESTS: u64 = 500_000;
+/// See [`REQUESTS`].
+const WRITTEN: f64 = 6e9;
 /// Most that WAF and mean latency may spread over the last three windows.
 const BAND: f64 = 0.05;
 /// Requests outstanding: the clocks of traces are of unlike quality, some have none.
@@ -276,16 +279,17 @@ impl Atlas {
 
 /// One run: the trace over and over again, until the drive is steady or enough was written.
 fn run(drive: Drive, file: &str, info: &TraceInfo, size: Size) -> Run {
-    let wanted =
-        DRIVE_WRITES * size.share() * drive.layout.logical_bytes as f64 / info.write_bytes.max(1) as f64;
-    let passes = wanted.min(REQUESTS as f64 * size.share() / info.requests.max(1) as f64);
+    let written = (DRIVE_WRITES * drive.layout.logical_bytes as f64).min(WRITTEN);
+    let wanted = size.share() * written / info.write_bytes.max(1) as f64;
+    let passes = wanted.min(size.share() * REQUESTS as f64 / info.requests.max(1) as f64);
     let repeated = info.write_bytes > 0 && passes >= 1.0;
     // The limit counts in ranges that the workload writes.
     let at_most = (passes * info.write_bytes as f64 / info.written_range.max(1) as f64).max(1.0);
     let asked = Asked {
         workload: file.to_owned(),
         seed: 1,
-        requests: (!repeated).then(|| ((REQUESTS as f64 * size.share()) as u64).min(info.requests.max(1))),
+        // Of a trace that writes enough in one pass, as much as is wanted.
+        requests: (!repeated).then(|| (info.requests as f64 * passes.min(1.0)).ceil().max(1.0) as u64),
         mode: Some(Mode::Closed),
         iodepth: Some(IODEPTH),
         until: repeated.then_some(Until { band: BAND, at_most }),
@@ -310,9 +314,10 @@ fn notes(wish: &Wish) -> Vec<String> {
                 .map_or_else(|_| "-".into(), |d| bytes(d.layout.logical_bytes))
         ),
         format!(
-            "A trace is repeated, {IODEPTH} requests outstanding whatever its clock says, until WAF and mean latency spread by no more than {:.0}% over three windows, or until {:.0} times the drive, or {} requests, were written.",
+            "A trace is repeated, {IODEPTH} requests outstanding whatever its clock says, until WAF and mean latency spread by no more than {:.0}% over three windows, or until {:.1} times the drive, {} or {} requests.",
             BAND * 100.0,
             DRIVE_WRITES * wish.size.share(),
+            bytes((WRITTEN * wish.size.share()) as u64),
             count((REQUESTS as f64 * wish.size.share()) as u64),
         ),
         "Every completion is judged, and what was written is read back: a wrong sector would fail the run."

@@ -25,9 +25,11 @@ pub struct Against {
 /// A figure of a row.
 pub(super) type Figure = fn(&Row) -> Option<f64>;
 
-/// The figures that schemes are judged by: names and values.
-pub(super) const FIGURES: [(&str, Figure); 2] =
-    [("writes more flash", |row| row.waf), ("answers writes later", |row| row.write_mean_ns)];
+/// The figures that schemes are judged by: what more of it is called, what less, and the figure.
+pub(super) const FIGURES: [(&str, &str, Figure); 2] = [
+    ("writes more flash", "less", |row| row.waf),
+    ("answers writes later", "earlier", |row| row.write_mean_ns),
+];
 
 impl Atlas {
     /// A scheme against the baseline on one kind of drive.
@@ -81,21 +83,21 @@ fn verdict(atlas: &Atlas, scheme: &str) -> Vec<String> {
             continue;
         }
         let mut parts = Vec::new();
-        for (words, figure) in FIGURES {
+        for (words, fewer, figure) in FIGURES {
             let a = atlas.against(scheme, &drive.name, figure);
             let judged = a.less + a.same + a.more;
             let Some((trace, ratio)) = a.worst else {
                 if judged > 0 {
-                    parts.push(format!("never {words} on {judged} traces ({} better)", a.less));
+                    parts.push(format!("never {words} on {judged} traces, {fewer} on {}", a.less));
                 }
                 continue;
             };
             parts.push(format!(
-                "{words} on {} of {judged} traces, most on {trace} ({ratio:.2}x), and less on {}",
+                "{words} on {} of {judged} traces, most on {trace} ({ratio:.2}x), {fewer} on {}",
                 a.more, a.less
             ));
         }
-        let moving = atlas.against(scheme, &drive.name, FIGURES[0].1).moving;
+        let moving = atlas.against(scheme, &drive.name, FIGURES[0].2).moving;
         if parts.is_empty() {
             parts.push("not judged".into());
         }
@@ -136,7 +138,7 @@ mod tests {
             ..Atlas::default()
         };
         atlas.rows.push(Row { waf: None, refused: Some("no".into()), ..row("a", "refused", 0.0, false) });
-        let found = atlas.against("s", "d", FIGURES[0].1);
+        let found = atlas.against("s", "d", FIGURES[0].2);
         assert_eq!((found.less, found.same, found.more, found.moving), (1, 1, 1, 1));
         assert_eq!(found.worst, Some(("a".into(), 1.5)));
         let said = verdicts(&atlas);
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(
             said[0].1,
             [
-                "d: writes more flash on 1 of 3 traces, most on a (1.50x), and less on 1; 1 not steady, not judged."
+                "d: writes more flash on 1 of 3 traces, most on a (1.50x), less on 1; 1 not steady, not judged."
             ]
         );
         assert_eq!(said[1].1, ["d: refused (no)."]);
