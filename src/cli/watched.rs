@@ -163,9 +163,15 @@ pub struct Record {
     /// How the program is watched.
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub watch: Watch,
+    /// Instead of running a program, read what `strace -f -ttt -y -o FILE` wrote of one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "watch", "command"])]
+    pub strace: Option<PathBuf>,
+    /// With --strace: the folder whose files count; all if not given.
+    #[arg(long, value_name = "DIR", requires = "strace")]
+    pub under: Option<PathBuf>,
     /// The program and its arguments, or a command of the shell in one word. It keeps its files in the
     /// folder $NANDLE_DIR.
-    #[arg(required = true, last = true, value_name = "CMD")]
+    #[arg(required_unless_present = "strace", last = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
