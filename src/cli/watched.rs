@@ -143,11 +143,7 @@ fn disk(text: &str) -> Result<Disk, String> {
 
 /// A number of states, as `--states` takes it: 2000, 50k.
 fn states(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1000),
-        None => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&n| n > 0);
+    let number = nandle_lab::units::parse_count(text).ok().filter(|&n| n > 0);
     number.ok_or_else(|| format!("{text:?}: expected a number of states, such as 2000 or 50k"))
 }
 

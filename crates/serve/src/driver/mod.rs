@@ -19,6 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use nandle_io::Completion;
+use nandle_lab::config::SchemeNames;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
@@ -93,7 +94,7 @@ pub struct Driver {
     buffers: Arc<Buffers>,
     /// Latencies since the last snapshot, once there was one.
     window: Option<Box<Window>>,
-    scheme: String,
+    scheme: SchemeNames,
     seed: u64,
     feeds: Vec<shadow::Feed>,
     shadows: Vec<shadow::Running>,

@@ -41,6 +41,7 @@ use crate::map::{Map, run_mask};
 use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
 use crate::space::{PageClass, PageTypes, Space, SpaceSettings};
+use queue::Waiting;
 use request::Requests;
 
 /// A drive in time. Plain data: a clone goes its own way from here on.
@@ -60,6 +61,8 @@ pub struct Ssd {
     in_order: VecDeque<u32>,
     /// Writes, trims and flushes that are not placed yet, oldest first.
     queue: VecDeque<u32>,
+    /// Who in it waits for room, and where.
+    wait_for: Waiting,
     /// Complete requests whose `dram_ns` are running.
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of a barrier.
@@ -149,6 +152,7 @@ impl Ssd {
             link: Link::new(&config.link).filter(|_| !config.timing.untimed).map(Box::new),
             in_order: VecDeque::new(),
             queue: VecDeque::new(),
+            wait_for: Waiting::default(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
             reads: Reads::new(),
@@ -425,7 +429,7 @@ impl Ssd {
             self.run_collection();
         }
         while self.flash.space_mut().take_progress() && !self.queue.is_empty() {
-            self.pump();
+            self.go_on();
             self.run_collection();
         }
         self.durability.keep_checkpoint(&mut self.flash, &mut self.schemes);
