@@ -84,7 +84,7 @@ fn grouped(requests: &[Request], flushes: usize) -> Vec<Request> {
                     }
                 }
             }
-            Op::Write if request.offset % BLOCK == 0 && request.bytes % BLOCK == 0 => {
+            Op::Write if request.offset.is_multiple_of(BLOCK) && request.bytes.is_multiple_of(BLOCK) => {
                 for block in 0..request.bytes / BLOCK {
                     let offset = request.offset + block * BLOCK;
                     pending.insert(offset, Request { offset, bytes: BLOCK, ..request });

@@ -32,7 +32,7 @@ impl Doubled {
         for Event { what, .. } in events {
             flushes += u64::from(what.is_flush());
             let What::Write { file, offset, data, .. } = what else { continue };
-            if offset % BLOCK != 0 || data.len() as u64 % BLOCK != 0 {
+            if !offset.is_multiple_of(BLOCK) || !(data.len() as u64).is_multiple_of(BLOCK) {
                 continue;
             }
             for (block, bytes) in (offset / BLOCK..).zip(data.chunks_exact(BLOCK as usize)) {
@@ -76,11 +76,10 @@ mod tests {
     use super::*;
 
     fn write(file: FileId, page: u64, contents: u8) -> Event {
-        let mut data = vec![contents; 16_384];
-        data[5000] = contents.wrapping_add(1);
-        let data: Vec<u8> = data.iter().enumerate().map(|(at, byte)| byte ^ (at / 4096) as u8).collect();
-        let data = data.into_iter().enumerate().map(|(at, byte)| if at % 4096 == 9 { 0x77 } else { byte });
-        let data: Vec<u8> = data.collect();
+        let mut data = vec![0x5a; 16_384];
+        for (block, bytes) in (0..).zip(data.chunks_mut(4096)) {
+            (bytes[9], bytes[10]) = (contents, block);
+        }
         let what = What::Write { file, offset: page * 16_384, data: data.into(), durable: false };
         Event { what, at_ns: 0, process: 0 }
     }

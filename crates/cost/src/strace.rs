@@ -20,7 +20,7 @@ const EXPECTED: &str =
     "expected a file that `strace -f -ttt -y -o FILE -e trace=%file,%desc,msync,sync,syncfs CMD` wrote";
 /// Folders that no drive holds.
 const NO_FILES: [&str; 3] = ["/dev", "/proc", "/sys"];
-const YEAR_2000_S: f64 = 946_684_800.0;
+const YEAR_2000_S: u64 = 946_684_800;
 
 /// A call that has returned.
 struct Call<'a> {
@@ -107,11 +107,7 @@ fn parse(line: usize, text: &str) -> Result<Option<Call<'_>>, String> {
     if rest.starts_with("---") || rest.starts_with("+++") {
         return Ok(None);
     }
-    let seconds: f64 = match stamp.parse() {
-        Ok(seconds) if seconds > YEAR_2000_S => seconds,
-        _ => return Err("no time in seconds since 1970 (-ttt)".into()),
-    };
-    let at_ns = ((seconds - YEAR_2000_S) * 1e9) as u64;
+    let Some(at_ns) = time(stamp) else { return Err("no time in seconds since 1970 (-ttt)".into()) };
     let Some((name, rest)) = rest.split_once('(') else { return Ok(None) };
     let (args, rest) = arguments(rest);
     let Some((_, result)) = rest.split_once("= ") else { return Ok(None) };
@@ -122,6 +118,14 @@ fn parse(line: usize, text: &str) -> Result<Option<Call<'_>>, String> {
     }
     let path = path_of(&result[end..]);
     Ok(Some(Call { line, at_ns, process, name, args, result: number, path }))
+}
+
+/// Nanoseconds since 1970, of seconds with a fraction; none if that was before there was strace.
+fn time(stamp: &str) -> Option<u64> {
+    let (seconds, fraction) = stamp.split_once('.').unwrap_or((stamp, "0"));
+    let seconds: u64 = seconds.parse().ok().filter(|seconds| *seconds > YEAR_2000_S)?;
+    let nanoseconds: u64 = format!("{fraction:0<9.9}").parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
 /// What is in the brackets of a call, by commas, and what is behind them.
