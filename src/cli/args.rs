@@ -89,7 +89,7 @@ pub enum Command {
     /// Watch a served drive at work (`nandle serve --http`).
     Top(Top),
     /// Every scheme on every trace and three kinds of drive: a page with filters, and where each scheme loses.
-    Atlas(super::atlas::Atlas),
+    Atlas(Atlas),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(Reproduce),
     /// List the devices that come with the program.
@@ -627,8 +627,31 @@ pub struct Report {
 }
 
 /// As many runs at a time as there are processors.
-pub(super) fn workers() -> usize {
+fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// `nandle atlas`
+#[derive(Debug, Group)]
+pub struct Atlas {
+    /// A directory of traces, found by content; without it, twins of published traces are generated.
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Where atlas.html, atlas.json and atlas.csv go; runs that are in that atlas.json are not done again.
+    #[arg(short, long, value_name = "DIR", default_value = "atlas")]
+    pub output: PathBuf,
+    /// Only these schemes, separated by commas, beside the baseline.
+    #[arg(long, value_name = "S1,S2,...")]
+    pub schemes: Option<String>,
+    /// The two smallest traces and short runs: to see that it works.
+    #[arg(long)]
+    pub quick: bool,
+    /// Without clocks: every counter as ever, but no latencies.
+    #[arg(long)]
+    pub untimed: bool,
+    /// Runs at a time.
+    #[arg(short, long, value_name = "N", default_value_t = workers())]
+    pub jobs: usize,
 }
 
 /// Which paper, how, and where the results go.

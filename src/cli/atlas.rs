@@ -1,40 +1,15 @@
 //! `nandle atlas`: every scheme on every trace and three drives, as a page with filters.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
-use clap::Args as Group;
 use nandle_lab::atlas::{self, Plan, Size, Wish};
 
-use super::args::workers;
+use super::args;
 use super::terminal::{Failure, say, stop_on_interrupt};
 use crate::progress::Runs;
 
 /// `nandle atlas`
-#[derive(Debug, Group)]
-pub struct Atlas {
-    /// A directory of traces, found by content; without it, twins of published traces are generated.
-    #[arg(long, value_name = "DIR")]
-    traces: Option<PathBuf>,
-    /// Where atlas.html, atlas.json and atlas.csv go; runs that are in that atlas.json are not done again.
-    #[arg(short, long, value_name = "DIR", default_value = "atlas")]
-    output: PathBuf,
-    /// Only these schemes, separated by commas, beside the baseline.
-    #[arg(long, value_name = "S1,S2,...")]
-    schemes: Option<String>,
-    /// The two smallest traces and short runs: to see that it works.
-    #[arg(long)]
-    quick: bool,
-    /// Without clocks: every counter as ever, but no latencies.
-    #[arg(long)]
-    untimed: bool,
-    /// Runs at a time.
-    #[arg(short, long, value_name = "N", default_value_t = workers())]
-    jobs: usize,
-}
-
-/// `nandle atlas`
-pub fn atlas(args: &Atlas) -> Result<(), Failure> {
+pub fn atlas(args: &args::Atlas) -> Result<(), Failure> {
     let schemes = args.schemes.as_deref().map(|list| nandle_lab::config::split_outside_brackets(list, ','));
     let wish = Wish {
         traces: args.traces.clone(),

@@ -1,8 +1,11 @@
 //! The atlas as one HTML file that opens offline, and as CSV.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use super::{Atlas, verdicts};
+use super::data::Atlas;
+use super::verdict::verdicts;
+use crate::Error;
 use crate::report::{STYLE, chart::escape};
 use crate::units::count;
 
@@ -100,9 +103,26 @@ pub fn csv(atlas: &Atlas) -> String {
     out
 }
 
+/// Writes the data, the rows and the page to a directory.
+///
+/// # Errors
+/// If it cannot.
+pub fn write(dir: &Path, atlas: &Atlas) -> Result<(), Error> {
+    let data = serde_json::to_string(atlas).unwrap_or_default() + "\n";
+    for (name, text) in [("atlas.json", data), ("atlas.csv", csv(atlas)), ("atlas.html", page(atlas))] {
+        let path = dir.join(name);
+        // Whoever is interrupted leaves the file of before.
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, text)
+            .and_then(|()| std::fs::rename(&beside, &path))
+            .map_err(|e| Error::write(&path, e))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{Row, Scheme, TraceInfo};
+    use super::super::data::{Row, Scheme, TraceInfo};
     use super::*;
 
     #[test]

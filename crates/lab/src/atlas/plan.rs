@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Atlas, DriveKind, Row, Scheme, TraceInfo, Wish, traces};
+use super::data::{Atlas, DriveKind, Row, Scheme, Size, TraceInfo, Wish};
+use super::traces;
 use crate::Error;
 use crate::batch::{self, Event, How, Job, Labels, State, id_of};
 use crate::config::{self, Drive, SHORTHANDS, Wanted, policies};
@@ -15,7 +16,7 @@ use crate::units::{bytes, count};
 use crate::workload::{Asked, Mode, Traces};
 
 /// Most that a run writes, in sizes of its drive.
-pub const DRIVE_WRITES: f64 = 6.0;
+const DRIVE_WRITES: f64 = 6.0;
 /// Most requests of a run, and most bytes that it writes: a trace that hardly writes, or has large gaps, goes round
 /// no more often.
 const REQUESTS: u64 = 500_000;
@@ -36,22 +37,6 @@ const SHAPES: [(u32, u32); 4] = [(4, 2), (4, 1), (2, 1), (1, 1)];
 const BUFFER: (u64, u64, u64) = (128, 256 << 10, 4 << 20);
 /// How often a plan that is carried out is saved.
 const SAVED: Duration = Duration::from_secs(20);
-
-/// How long runs are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Size {
-    /// Until they are steady, or [`DRIVE_WRITES`].
-    #[default]
-    Full,
-    /// A twentieth of that, on the two smallest traces.
-    Quick,
-}
-
-impl Size {
-    fn share(self) -> f64 {
-        if self == Self::Quick { 0.05 } else { 1.0 }
-    }
-}
 
 struct Kind {
     name: &'static str,

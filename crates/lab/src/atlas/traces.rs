@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nandle_trace::{Op, Options, Source};
 use rustc_hash::FxHashSet;
 
-use super::TraceInfo;
+use super::data::TraceInfo;
 use crate::Error;
 use crate::address::Footprint;
 use crate::config::Drive;

@@ -1,6 +1,6 @@
 //! Where each scheme loses to the baseline.
 
-use super::{Atlas, Row};
+use super::data::{Atlas, Row};
 
 /// What counts as a difference.
 const MARGIN: f64 = 0.02;
@@ -111,7 +111,7 @@ fn verdict(atlas: &Atlas, scheme: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DriveKind, Scheme};
+    use super::super::data::{DriveKind, Scheme};
     use super::*;
 
     fn row(trace: &str, scheme: &str, waf: f64, steady: bool) -> Row {
