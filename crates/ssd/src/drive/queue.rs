@@ -2,29 +2,13 @@
 
 use nandle_io::{Op, Range, Status};
 use nandle_nand::Time;
-use smallvec::SmallVec;
 
 use super::Ssd;
 use super::request::Request;
+use super::waiting::{Planes, Waiting};
 use crate::config::QueueOrder;
 use crate::map::run_mask;
 use crate::schemes::Refusal;
-
-/// Planes that a write goes to.
-type Planes = SmallVec<[u32; 8]>;
-
-/// Who waits for room: looked up once, and true until there is more of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Waiting {
-    /// Planes that requests of the queue wait for.
-    planes: Planes,
-    /// Requests from the front of the queue that wait for them.
-    requests: usize,
-    /// Nobody behind them passes.
-    closed: bool,
-    /// No entry of the buffer that was looked at finds room.
-    pub no_victim: bool,
-}
 
 /// Why the front of the queue cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

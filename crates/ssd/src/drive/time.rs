@@ -125,8 +125,6 @@ impl Ssd {
         // Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
         if request.data.capacity() > MOST_KEPT {
             request.data = Vec::new();
-        } else {
-            request.data.clear();
         }
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);

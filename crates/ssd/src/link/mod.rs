@@ -54,7 +54,7 @@ impl Crossing {
         Self { data: VecDeque::new(), bare: VecDeque::new(), next: Time::MAX, free_at: 0, busy_ns: 0 };
 
     fn enter(&mut self, at: Time, slot: u32, transfer: Time, command: Time) {
-        let across = if transfer == 0 {
+        let arrives = if transfer == 0 {
             self.bare.push_back((at + command, slot));
             at + command
         } else {
@@ -63,7 +63,7 @@ impl Crossing {
             self.data.push_back((self.free_at + command, slot));
             self.free_at + command
         };
-        self.next = self.next.min(across);
+        self.next = self.next.min(arrives);
     }
     /// The request that is across next.
     fn leave(&mut self) -> Option<(Time, u32)> {
