@@ -33,7 +33,7 @@ fn memory_that_is_lent_is_as_good_as_data_that_are_copied() {
             let (lsn, count) = (draw.below(sectors), 1 + draw.below(40));
             let (lsn, count) = if op == Op::Flush { (0, 0) } else { (lsn, count) };
             let data = vec![1 + (id % 200) as u8; if op == Op::Write { count as usize * UNIT } else { 0 }];
-            let at = id * 20_000;
+            let at = id * 2_000_000;
             copies.advance(at, &mut expected);
             lends.advance(at, &mut got);
             let command = Command { id, op, lsn, sectors: count, fua: false, stream: 0, data: &data };
