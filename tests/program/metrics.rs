@@ -66,7 +66,7 @@ fn the_table_has_every_key() {
 }
 
 /// A type of Python for a schema; groups that it leads to are put in `groups`.
-fn python(schema: &Value, root: &Value, groups: &mut Vec<String>) -> String {
+fn python(schema: &Value, groups: &mut Vec<String>) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
         if !groups.iter().any(|known| known == name) {
             groups.push(name.to_owned());
@@ -84,15 +84,18 @@ fn python(schema: &Value, root: &Value, groups: &mut Vec<String>) -> String {
         "number" => "float".into(),
         "string" => "str".into(),
         "boolean" => "bool".into(),
-        "array" => format!("list[{}]", python(&schema["items"], root, groups)),
-        "object" => format!("dict[str, {}]", python(&schema["additionalProperties"], root, groups)),
+        "array" => format!("list[{}]", python(&schema["items"], groups)),
+        "object" => format!("dict[str, {}]", python(&schema["additionalProperties"], groups)),
         other => panic!("{other}: no type of Python stands for it"),
     };
     if kinds.len() > 1 { format!("{plain} | None") } else { plain }
 }
 
+/// Name, type and description.
+type Field = (String, String, String);
+
 /// A class with an attribute a key, and what it is below it.
-fn class(name: &str, said: &str, fields: &[(String, String, String)]) -> String {
+fn class(name: &str, said: &str, fields: &[Field]) -> String {
     let quoted = |said: &str| said.replace('\\', "\\\\").replace('\n', " ").replace('"', "'");
     let mut out = format!("\n\nclass {name}(Record):\n    \"\"\"{}\"\"\"\n\n", quoted(said));
     // A word of the language is no attribute: `record["class"]` has it all the same.
@@ -108,10 +111,10 @@ fn class(name: &str, said: &str, fields: &[(String, String, String)]) -> String 
 fn the_python_package_has_the_type_of_every_key() {
     let schema = schemars::schema_for!(Summary).to_value();
     let (mut groups, mut classes) = (vec![], String::new());
-    let fields = |group: &Value, groups: &mut Vec<String>| -> Vec<(String, String, String)> {
+    let fields = |group: &Value, groups: &mut Vec<String>| -> Vec<Field> {
         let fields = group["properties"].as_object().expect("a group");
         let said = |field: &Value| field["description"].as_str().unwrap_or_default().to_owned();
-        fields.iter().map(|(key, field)| (key.clone(), python(field, &schema, groups), said(field))).collect()
+        fields.iter().map(|(key, field)| (key.clone(), python(field, groups), said(field))).collect()
     };
     let mut whole = fields(&schema, &mut groups);
     let mut at = 0;
@@ -122,7 +125,7 @@ fn the_python_package_has_the_type_of_every_key() {
         at += 1;
     }
     // What schemes count is not part of the schema: a section each.
-    let mut sections: Vec<(String, Vec<(String, String, String)>)> = vec![];
+    let mut sections: Vec<(String, Vec<Field>)> = vec![];
     for (key, said) in scheme_counters() {
         let (section, key) = key.split_once('.').expect("a section and a key");
         if !sections.iter().any(|(name, _)| name == section) {
