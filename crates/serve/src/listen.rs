@@ -424,18 +424,23 @@ impl<N: Send + 'static> Drop for Listening<N> {
 /// and further ones wait.
 pub(crate) struct Shortage {
     option: &'static str,
-    told: bool,
+    /// When it was last told of.
+    told: Option<Instant>,
 }
+
+/// A shortage that comes back sooner is the same one.
+const SAME_SHORTAGE: Duration = Duration::from_secs(60);
 
 impl Shortage {
     /// Of the server that `option` asked for; there is none yet.
     pub fn of(option: &'static str) -> Self {
-        Self { option, told: false }
+        Self { option, told: None }
     }
 
-    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once.
+    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once a minute.
     pub fn wait(&mut self, why: &dyn std::fmt::Display) {
-        if !std::mem::replace(&mut self.told, true) {
+        if self.told.is_none_or(|at| at.elapsed() > SAME_SHORTAGE) {
+            self.told = Some(Instant::now());
             let option = self.option;
             let _ = writeln!(
                 io::stderr(),
@@ -443,11 +448,6 @@ impl Shortage {
             );
         }
         std::thread::sleep(Duration::from_millis(50));
-    }
-
-    /// It is over: the next one is told of.
-    pub fn over(&mut self) {
-        self.told = false;
     }
 }
 
@@ -482,8 +482,6 @@ fn accept<N: Default + Send + 'static>(
         if let Err(e) = std::thread::Builder::new().name(manner.thread.into()).spawn(run) {
             clients.leave(slot);
             shortage.wait(&e);
-        } else {
-            shortage.over();
         }
     }
 }
