@@ -74,9 +74,13 @@ MUTANTS = {
         ("reads of a page's units are not joined", "self.media.widen(op, wanted); continue;", "", "--test drive units::"),
 
         # Tickets, and who passes whom.
-        ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.contains(plane))", "true",
+        ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.planes.contains(plane))", "true",
          "--test drive property::"),
-        ("nobody passes", "let passes = n > 0 && may &&", "let passes = false && n > 0 && may &&", "--test drive queue::"),
+        ("nobody passes", "let passes = waiting.requests > 0 &&", "let passes = false && waiting.requests > 0 &&",
+         "--test drive queue::"),
+        ("who waits for room is not looked up again when there is more of it",
+         "pub(super) fn go_on(&mut self) { self.wait_for = Waiting::default();", "pub(super) fn go_on(&mut self) {",
+         "--test drive queue::"),
 
         # Completions.
         ("a read of the last sector is refused", "end.is_none_or(|end| end > self.layout.logical_sectors)",

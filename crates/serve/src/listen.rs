@@ -10,11 +10,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use crate::Error;
 use crate::lock::lock;
 
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// Bytes of answers that the system is asked to keep for a client of a socket in the file system.
+const SEND_BUFFER: usize = 1 << 20;
 /// How long a client that is turned out may take to leave.
 const GIVES_WAY: Duration = Duration::from_secs(1);
 /// How long clients may take to hear what was already answered, when the server ends.
@@ -135,6 +139,14 @@ impl Stream {
         match self {
             Self::Tcp(s) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
+        }
+    }
+
+    /// Has the system keep more answers for a client that does not take them at once, as it does for TCP by itself. Only
+    /// where nobody asks when an answer left: this hides how long it lies there.
+    pub(crate) fn hold_more(&self) {
+        if let Self::Unix(s) = self {
+            let _ = set_socket_send_buffer_size(s, SEND_BUFFER);
         }
     }
 

@@ -92,7 +92,7 @@ impl Plan {
         config.gc.types_ahead = self.ahead;
         config.scheme.allocation = policy.into();
         let layout = config.validate().map_err(invalid)?;
-        Ok(Drive { config, layout, outside: Vec::new() })
+        Ok(Drive::new(config, layout))
     }
 
     /// One pass of a twin.

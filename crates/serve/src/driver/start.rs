@@ -150,7 +150,7 @@ impl Driver {
             roll,
             buffers,
             window: None,
-            scheme: drive.scheme(),
+            scheme: drive.names(),
             seed: options.seed,
             feeds,
             shadows,

@@ -1,7 +1,7 @@
 //! Requests per second of the drive alone, on the common workloads, and of one of them replayed and measured
 //! as `nandle run` does it.
 //!
-//! `cargo bench --bench simulate` times them with criterion; `cargo bench --bench simulate -- --once
+//! `cargo bench -p nandle-lab --bench simulate` times them with criterion; `cargo bench -p nandle-lab --bench simulate -- --once
 //! common 200000` carries one out and prints its digest, for instruction counts
 //! (`benches/instructions.py`). `scheme-NAME` is a drive with one policy of the list of schemes; `--schemes` names them.
 

@@ -1,7 +1,7 @@
 //! The bound that memory sets: a million random writes over a whole drive, as nothing but the words that
 //! no page-mapping FTL can do without touching.
 //!
-//! `cargo bench --bench bound`. A write changes its word of the map, the out-of-band word of the page that
+//! `cargo bench -p nandle-lab --bench bound`. A write changes its word of the map, the out-of-band word of the page that
 //! held the data before and the count of that page's block, each at a random place, and the next page's
 //! out-of-band word. Memory is fresh, as a simulation's is.
 
