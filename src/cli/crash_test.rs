@@ -88,6 +88,12 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
 }
 
 fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
+    if let Some(disk) = args.mount.as_ref().filter(|disk| args.check_stays && disk.is_in_guest()) {
+        return Err(Failure::Input(format!(
+            "--check-stays: {} is mounted in a kernel that ends with each check; expected a check that is run for each state",
+            disk.kind
+        )));
+    }
     let files = files_of(args.dir.as_ref())?;
     let tree = match &args.mount {
         Some(disk) => disk.make(&files).map_err(nandle_crash::Error::from)?,

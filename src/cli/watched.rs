@@ -78,8 +78,9 @@ pub struct CrashTest {
     /// What the file system promises.
     #[arg(long, value_enum, value_name = "NAME", default_value = "posix")]
     pub fs: FileSystem,
-    /// Instead of that, a real file system, mounted by root on a drive with sectors of 4 KiB: ext4 or xfs, with options of
-    /// mount, such as ext4,nobarrier. With size=BYTES the drive has that size.
+    /// Instead of that, a real file system on a drive with sectors of 4 KiB: ext4 or xfs, with options of mount, such as
+    /// ext4,nobarrier. Root mounts it; others, or with the option uml, have User-Mode Linux do it. With size=BYTES the drive
+    /// has that size.
     #[arg(long, value_name = "KIND[,OPTION...]", value_parser = disk, conflicts_with_all = ["fs", "watch", "again"])]
     pub mount: Option<Disk>,
     /// The drive keeps a write whole that crosses no multiple of so many bytes of its file (a power of two from 4Ki to

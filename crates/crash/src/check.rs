@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nandle_observe::FOLDER;
 use nandle_observe::disk::{DISK, Disk};
 use nandle_observe::tree::Tree;
+use nandle_observe::uml::Guest;
 
 use crate::Error;
 
@@ -68,7 +69,10 @@ impl<'a> Bench<'a> {
         // In memory if there is such a place: a state is written once and read once.
         let memory = Path::new("/dev/shm");
         let builder = || tempfile::Builder::new().prefix("nandle-state-").to_owned();
-        let folder = builder().tempdir_in(memory).or_else(|_| builder().tempdir()).map_err(Error::Folder)?;
+        // A kernel of its own has devices of its own in /dev.
+        let in_memory = check.disk.as_ref().is_none_or(|disk| !disk.is_in_guest());
+        let folder = if in_memory { builder().tempdir_in(memory) } else { builder().tempdir() };
+        let folder = folder.or_else(|_| builder().tempdir()).map_err(Error::Folder)?;
         Ok(Self { check, folder, staying: None })
     }
 
@@ -101,17 +105,17 @@ impl<'a> Bench<'a> {
             _ => {}
         }
         state.store(self.folder.path()).map_err(Error::Folder)?;
+        if disk.is_in_guest() {
+            return self.run(&path, &said, Some((disk, &image)));
+        }
         match disk.mount(&image, &path) {
             Ok(_mounted) => self.asked(&path, &said),
-            Err(e) => {
-                let how = "the file system cannot be mounted".into();
-                Ok(Verdict { passed: false, how, said: e.to_string(), not_found: false })
-            }
+            Err(e) => Ok(unmounted(&e)),
         }
     }
 
     fn asked(&mut self, path: &Path, said: &Path) -> Result<Verdict, Error> {
-        if self.check.stays { self.ask(path) } else { self.run(path, said) }
+        if self.check.stays { self.ask(path) } else { self.run(path, said, None) }
     }
 
     /// Where what the check says is kept.
@@ -127,14 +131,29 @@ impl<'a> Bench<'a> {
         command
     }
 
-    fn run(&self, path: &Path, output: &Path) -> Result<Verdict, Error> {
+    /// Runs the check once; on the file system of an image, in a kernel of its own, if there is one.
+    fn run(&self, path: &Path, output: &Path, disk: Option<(&Disk, &Path)>) -> Result<Verdict, Error> {
         let to = File::create(self.words()).map_err(Error::Folder)?;
         let too = to.try_clone().map_err(Error::Folder)?;
         let mut command = self.command();
-        command.env(FOLDER, path).env(OUTPUT, output).stdin(Stdio::null()).stdout(to).stderr(too);
+        command.env(FOLDER, path).env(OUTPUT, output);
+        let mut guest = None;
+        if let Some((disk, image)) = disk {
+            let (its, mut kernel) = Guest::new(disk, image, path, &command, false)?;
+            std::os::unix::process::CommandExt::process_group(&mut kernel, 0);
+            (guest, command) = (Some(its), kernel);
+        }
+        command.stdin(Stdio::null()).stdout(to).stderr(too);
         let mut child = command.spawn().map_err(Error::Check)?;
         let status = wait(&mut child, self.check.patience);
         end_group(&mut child);
+        let status = match (guest, status) {
+            (Some(guest), Some(_)) => match guest.status() {
+                Ok(status) => Some(status),
+                Err(e) => return Ok(unmounted(&e)),
+            },
+            (_, status) => status,
+        };
         let said = ending(&std::fs::read(self.words()).map_err(Error::Folder)?);
         Ok(match status {
             Some(status) => Verdict {
@@ -225,6 +244,11 @@ fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
         }
         pause = (pause * 2).min(Duration::from_millis(2));
     }
+}
+
+fn unmounted(e: &nandle_observe::Error) -> Verdict {
+    let how = "the file system cannot be mounted".into();
+    Verdict { passed: false, how, said: e.to_string(), not_found: false }
 }
 
 fn end_group(child: &mut Child) {

@@ -38,6 +38,23 @@ fn what_flushes_passes_and_what_does_not_is_found() {
 }
 
 #[test]
+fn who_may_not_mount_has_a_kernel_of_his_own() {
+    // A second or two a state: it boots for each.
+    if std::env::var_os("NANDLE_NIGHTLY").is_none() || !nandle_observe::uml::is_there() || !has_file_system("ext4") {
+        println!("skipped: NANDLE_NIGHTLY=1, and linux.uml (package user-mode-linux) on the PATH");
+        return;
+    }
+    let run = "run --transfers 6 --synchronous full";
+    let test = |options| on("ext4", options, SQLITE, run, "check --acknowledged").states(12).go();
+    let outcome = test("uml").expect("a kernel that boots");
+    let said = outcome.first.as_ref().map(|first| first.verdict.clone());
+    assert_eq!((outcome.failed, outcome.flushes() > 10), (0, true), "{said:?}");
+    assert!(outcome.states >= 10, "{}", outcome.states);
+    let outcome = test("uml,nobarrier").expect("as above");
+    assert!(outcome.failed > 0, "it sends the drive no flush");
+}
+
+#[test]
 fn one_fsync_less_is_found_on_a_real_file_system() {
     if !has_file_system("xfs") {
         return;

@@ -1,4 +1,5 @@
-//! A real file system on a drive that is a watched file: mounted by a loop device, as root.
+//! A real file system on a drive that is a watched file: mounted by a loop device, as root, or in a
+//! [kernel of its own](crate::uml).
 //!
 //! What the kernel asks of the drive are then the events: writes of the file `disk`, and flushes of it.
 
@@ -12,9 +13,12 @@ use std::time::Duration;
 use crate::Error;
 use crate::event::{Kind, Place, ROOT, What};
 use crate::tree::{PAGE, Page, Tree};
+use crate::uml::{self, Guest};
 
 /// The file that is the drive.
 pub const DISK: &str = "disk";
+/// The option that asks for a kernel of its own.
+const GUEST: &str = "uml";
 /// How often a file system that is in use is asked to go, and how long apart.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -24,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct Disk {
     /// `ext4` or `xfs`.
     pub kind: String,
-    /// Options of `mount`, separated by commas.
+    /// Options of `mount`, separated by commas; `uml` is no such option but has it mounted by User-Mode Linux.
     pub options: String,
     /// Bytes of the drive; 0 for as many as the files at the start suggest.
     pub bytes: u64,
@@ -39,7 +43,8 @@ impl Disk {
     /// # Errors
     /// If this user may not mount, or the programs for it are missing.
     pub fn make(&self, files: &Tree) -> Result<Tree, Error> {
-        if !rustix::process::getuid().is_root() {
+        let by_root = rustix::process::getuid().is_root();
+        if !by_root && !uml::is_there() {
             return Err(Error::NoMount(self.kind.clone(), "only root may mount it".into()));
         }
         let work = tempfile::Builder::new().prefix("nandle-disk-").tempdir().map_err(Error::Folder)?;
@@ -62,7 +67,9 @@ impl Disk {
         let mut make = Command::new(format!("mkfs.{}", self.kind));
         self.run(make.args(options).arg(&image))?;
         std::fs::create_dir(&at).map_err(Error::Folder)?;
-        if files.walk().is_empty() {
+        if self.is_in_guest() {
+            self.fill_in_guest(files, &image, &at, work.path())?;
+        } else if files.walk().is_empty() {
             self.mount(&image, &at)?;
         } else {
             let mounted = self.mount(&image, &at)?;
@@ -72,6 +79,35 @@ impl Disk {
         load(&file, bytes).map_err(Error::Folder)
     }
 
+    /// Whether it is mounted in a kernel of its own: if that was asked for, or for who is not root.
+    #[must_use]
+    pub fn is_in_guest(&self) -> bool {
+        !rustix::process::getuid().is_root() || self.options.split(',').any(|option| option == GUEST)
+    }
+
+    /// The options of `mount`.
+    pub(crate) fn options(&self) -> Vec<&str> {
+        self.options.split(',').filter(|option| !option.is_empty() && *option != GUEST).collect()
+    }
+
+    /// Puts `files` on the file system of `image`.
+    fn fill_in_guest(&self, files: &Tree, image: &Path, at: &Path, work: &Path) -> Result<(), Error> {
+        let from = work.join("from");
+        std::fs::create_dir(&from).map_err(Error::Folder)?;
+        files.store(&from).map_err(Error::Folder)?;
+        let mut copy = Command::new("cp");
+        copy.args(["-a", "--"]).arg(from.join(".")).arg(at);
+        let (guest, mut kernel) = Guest::new(self, image, at, &copy, true)?;
+        kernel.status().map_err(Error::Folder)?;
+        if guest.status()?.success() {
+            return Ok(());
+        }
+        Err(Error::NoMount(
+            self.kind.clone(),
+            "there is no room for the files at the start; size=BYTES makes it".into(),
+        ))
+    }
+
     /// Mounts the drive in the file `image` at the directory `at`.
     ///
     /// # Errors
@@ -79,7 +115,7 @@ impl Disk {
     pub fn mount(&self, image: &Path, at: &Path) -> Result<Mounted, Error> {
         // Copies of an xfs have one name.
         let ours = if self.kind == "xfs" { "loop,nouuid" } else { "loop" };
-        let options = [ours, &self.options].join(",");
+        let options = [&[ours], self.options().as_slice()].concat().join(",");
         let mut mount = Command::new("mount");
         self.run(mount.args(["-t", &self.kind, "-o", options.trim_end_matches(',')]).arg(image).arg(at))?;
         Ok(Mounted(at.to_owned()))

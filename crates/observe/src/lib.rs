@@ -12,6 +12,7 @@ mod fuse;
 mod recorder;
 mod run;
 pub mod tree;
+pub mod uml;
 
 use std::io;
 
@@ -35,7 +36,9 @@ pub enum Error {
     #[error("{0}: {1}; expected a command")]
     Start(String, io::Error),
     /// A real file system cannot be had.
-    #[error("--mount {0}: {1}; expected root, mount, and mkfs of that kind")]
+    #[error(
+        "--mount {0}: {1}; expected root, or User-Mode Linux (package user-mode-linux), and mkfs of that kind"
+    )]
     NoMount(String, String),
     /// The folder itself.
     #[error("the folder of the watched files: {0}; expected a TMPDIR with room")]

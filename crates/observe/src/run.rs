@@ -11,6 +11,8 @@ use crate::disk::{DISK, Disk};
 use crate::event::Event;
 use crate::recorder::Recorder;
 use crate::tree::Tree;
+#[cfg(feature = "fuse")]
+use crate::uml::Guest;
 
 /// The variable that says where the observed folder is.
 pub const FOLDER: &str = "NANDLE_DIR";
@@ -99,12 +101,20 @@ impl Task {
     fn by_fuse(&self, path: &Path, recorder: Recorder, stop: &AtomicBool) -> Result<Observation, Error> {
         let mounted = crate::fuse::mount(path, recorder.clone()).map_err(Error::NoFuse)?;
         let status = match &self.disk {
-            None => self.go(path, &recorder, stop)?,
+            None => self.go(self.program(), path, &recorder, stop)?,
             Some(disk) => {
                 let at = path.with_file_name("mounted");
                 std::fs::create_dir(&at).map_err(Error::Folder)?;
+                if disk.is_in_guest() {
+                    let mut program = self.program();
+                    program.env(FOLDER, absolute(&at));
+                    let (guest, kernel) = Guest::new(disk, &path.join(DISK), &at, &program, true)?;
+                    self.go(kernel, &at, &recorder, stop)?;
+                    drop(mounted);
+                    return Ok(self.done(&recorder, guest.status()?, Means::Fuse));
+                }
                 let on_it = disk.mount(&path.join(DISK), &at)?;
-                let status = self.go(&at, &recorder, stop)?;
+                let status = self.go(self.program(), &at, &recorder, stop)?;
                 // What its cache holds is written, as an hour later.
                 drop(on_it);
                 status
@@ -135,8 +145,13 @@ impl Task {
     }
 
     #[cfg(feature = "fuse")]
-    fn go(&self, path: &Path, recorder: &Recorder, stop: &AtomicBool) -> Result<ExitStatus, Error> {
-        let mut command = self.program();
+    fn go(
+        &self,
+        mut command: Command,
+        path: &Path,
+        recorder: &Recorder,
+        stop: &AtomicBool,
+    ) -> Result<ExitStatus, Error> {
         listen(&mut command, path, recorder, self.echo).map_err(Error::Folder)?;
         let mut child = command.spawn().map_err(|e| Error::Start(self.command.join(" "), e))?;
         drop(command);
