@@ -36,8 +36,8 @@ def instructions(program: str, name: str, requests: int) -> int:
 
 def main() -> int:
     if not shutil.which("valgrind"):
-        sys.exit("valgrind not found: install it, or use `cargo bench --bench simulate`")
-    build = subprocess.run(["cargo", "bench", "--bench", "simulate", "--no-run"],
+        sys.exit("valgrind not found: install it, or use `cargo bench -p nandle-lab --bench simulate`")
+    build = subprocess.run(["cargo", "bench", "-p", "nandle-lab", "--bench", "simulate", "--no-run"],
                            cwd=ROOT, capture_output=True, text=True, check=True)
     program = re.search(r"\((target/[^)]*simulate[^)]*)\)", build.stderr).group(1)
     schemes = subprocess.run([ROOT / program, "--schemes"], capture_output=True, text=True, check=True)

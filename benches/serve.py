@@ -6,7 +6,8 @@ so there it is also measured with both on one processor, and on one each.
 
     benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
     benches/serve.py --all      every transport that this machine has clients for, without nbdkit
-    benches/serve.py --ceiling  the most that it carries: small and large, few and many at a time, by nbdkit's side
+    benches/serve.py --ceiling  the most that it carries: small and large, few and many at a time, by NBD and NVMe/TCP,
+                                with timing off and in real time, by nbdkit's side
 
 Needs fio with its nbd engine, nbdkit, and `cargo build --release` (`--all`: with `--examples`, whose `nvme_load` is
 the client of NVMe/TCP). Both servers keep the bytes in memory; nandle also simulates a drive for each request, so
@@ -161,26 +162,62 @@ def by_transport(program: pathlib.Path, rounds: int, seconds: float) -> None:
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def ceiling(servers: list[Server], rounds: int, seconds: float) -> None:
+class Nvme:
+    """The same drive by NVMe/TCP, which fio has no client for in user space: 31 at a time where others have 32."""
+    PORT = 42792
+
+    def __init__(self, name: str, program: pathlib.Path, *more: str):
+        self.name, self.client = name, program.parent / "examples/nvme_load"
+        self.at = f"127.0.0.1:{Nvme.PORT}"
+        Nvme.PORT += 1
+        self.process = subprocess.Popen([str(program), "serve", "--nvme-tcp", self.at, *more],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+
+    def run(self, kib: int, pattern: str, depth: int, jobs: int, seconds: float) -> dict:
+        before = cpu_s(self.process.pid)
+        command = [str(self.client), self.at, pattern.removeprefix("rand"), str(min(depth, 31)), str(seconds), "64",
+                   str(kib), str(jobs)]
+        done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        spent = cpu_s(self.process.pid) - before
+        return {"iops": done["iops"], "cpu_us": spent * 1e6 / max(1, done["requests"])}
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+# A drive that takes next to no time, so that what limits it in real time is the machine.
+FAST = ["--device", "demo-page", "--set", "timing.read_ns=[2000,2000,2000]", "--set", "timing.program_ns=[4000,4000,4000]",
+        "--set", "timing.erase_ns=10000", "--set", "timing.bus_mb_s=20000"]
+
+
+def ceiling(servers: list, rounds: int, seconds: float) -> None:
     """Requests a second and processor time of each, of small and large requests, one, many, and many clients."""
-    cells = [(size, pattern, depth, jobs) for size in ("4k", "128k") for pattern in ("randread", "randwrite")
+    cells = [(kib, pattern, depth, jobs) for kib in (4, 128) for pattern in ("randread", "randwrite")
              for depth, jobs in ((1, 1), (32, 1), (32, 4))]
     seen: dict = {}
     for _ in range(rounds):
-        for size, pattern, depth, jobs in cells:
+        for kib, pattern, depth, jobs in cells:
             for server in servers:
-                run = server.fio(pattern, depth, seconds, "anywhere", f"--bs={size}", f"--numjobs={jobs}")
-                seen.setdefault((size, pattern, depth, jobs, server.name), []).append(run)
-    print(f"{rounds} rounds of {seconds:g} s, by turns, medians; CPU = of the server, us a request")
-    print("| | nandle, a second | CPU | nbdkit memory | CPU | share |")
-    print("| --- |" + " ---: |" * 5)
-    for size, pattern, depth, jobs in cells:
-        of = {server.name: {what: statistics.median(run[what] for run in seen[size, pattern, depth, jobs, server.name])
+                if isinstance(server, Nvme):
+                    run = server.run(kib, pattern, depth, jobs, seconds)
+                else:
+                    run = server.fio(pattern, depth, seconds, "anywhere", f"--bs={kib}k", f"--numjobs={jobs}")
+                seen.setdefault((kib, pattern, depth, jobs, server.name), []).append(run)
+    print(f"{rounds} rounds of {seconds:g} s, by turns, medians: requests a second, the server's CPU us for each, and "
+          "of nbdkit's requests a second how many")
+    others = [server.name for server in servers if server.name != "nbdkit memory"]
+    print("| at a time | nbdkit memory | CPU " + "".join(f"| {name} | CPU | share " for name in others) + "|")
+    print("| --- |" + " ---: |" * (2 + 3 * len(others)))
+    for kib, pattern, depth, jobs in cells:
+        of = {server.name: {what: statistics.median(run[what] for run in seen[kib, pattern, depth, jobs, server.name])
                             for what in ("iops", "cpu_us")} for server in servers}
-        ours, theirs = of["nandle"], of["nbdkit memory"]
+        theirs = of["nbdkit memory"]
         at_a_time = f"{jobs} x {depth}" if jobs > 1 else str(depth)
-        print(f"| {size} {pattern}, {at_a_time} at a time | {ours['iops']:,.0f} | {ours['cpu_us']:.1f} "
-              f"| {theirs['iops']:,.0f} | {theirs['cpu_us']:.1f} | {ours['iops'] / theirs['iops']:.0%} |")
+        cell = lambda one: f"| {one['iops']:,.0f} | {one['cpu_us']:.1f} "
+        print(f"| {kib} KiB {pattern.removeprefix('rand')}, {at_a_time} " + cell(theirs)
+              + "".join(cell(of[name]) + f"| {of[name]['iops'] / theirs['iops']:.0%} " for name in others) + "|")
 
 
 def main() -> int:
@@ -191,6 +228,7 @@ def main() -> int:
     parser.add_argument("--transport", choices=["unix", "tcp"], default="unix")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--ceiling", action="store_true")
+    parser.add_argument("--before", metavar="PATH", help="with --ceiling: another nandle, measured by its side")
     args = parser.parse_args()
     for program in ("fio", "nbdkit"):
         if not shutil.which(program):
@@ -216,10 +254,10 @@ def main() -> int:
             with socket.socket() as s:
                 return s.connect_ex(("127.0.0.1", port)) == 0
 
-        def nandle(name: str, *more: str) -> Server:
+        def nandle(name: str, *more: str, program: str = str(args.program)) -> Server:
             at, uri, ready = place()
             at = at if args.transport == "tcp" else f"unix:{at}"
-            return Server(name, [str(args.program), "serve", "--nbd", at, *more], uri, ready)
+            return Server(name, [program, "serve", "--nbd", at, *more], uri, ready)
 
         def nbdkit() -> Server:
             at, uri, ready = place()
@@ -231,6 +269,18 @@ def main() -> int:
             # So much that all memory that it will use is there: as much as the drive has flash.
             server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
         if args.ceiling:
+            program = pathlib.Path(args.program)
+            servers.append(nandle("in real time", *FAST))
+            if args.before:
+                servers.append(nandle("before", "--timing", "off", program=args.before))
+                servers.append(nandle("before, in real time", *FAST, program=args.before))
+            for server in servers[2:]:
+                server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
+            if (program.parent / "examples/nvme_load").is_file():
+                servers.append(Nvme("NVMe/TCP", program, "--timing", "off"))
+                servers[-1].run(64, "write", 31, 1, 10 * args.seconds)
+            else:
+                print("SKIPPED: NVMe/TCP, whose client is not there; expected `cargo build --release --examples` first")
             ceiling(servers, args.rounds, args.seconds)
             for server in servers:
                 server.stop()

@@ -1,11 +1,41 @@
 //! The progress bars: hidden where standard error is not a terminal.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nandle_lab::batch::{Event, Job, State};
 use nandle_lab::replay::Progress;
+
+/// `--quiet`
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on results and errors alone are shown.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether results and errors alone are shown.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// A bar of so many steps.
+pub fn bar(steps: u64, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if is_quiet() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    styled(&bar, template);
+    bar
+}
+
+fn styled(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+}
 
 /// One bar for a run, phase after phase.
 pub struct Bar {
@@ -19,7 +49,7 @@ const EVERY: u32 = 16;
 
 impl Bar {
     pub fn new() -> Self {
-        Self { bar: ProgressBar::new(0), phase: 0, calls: 0 }
+        Self { bar: bar(0, ""), phase: 0, calls: 0 }
     }
 
     pub fn update(&mut self, progress: &Progress) {
@@ -29,9 +59,7 @@ impl Bar {
                 Some(_) => "{prefix}[{bar:32}] {human_pos}/{human_len} requests, {eta} left{msg}",
                 None => "{prefix}{spinner} {human_pos} requests, {elapsed}{msg}",
             };
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                self.bar.set_style(style.progress_chars("=> "));
-            }
+            styled(&self.bar, template);
             if progress.phase.1 > 1 {
                 self.bar.set_prefix(format!("phase {} of {} ", progress.phase.0, progress.phase.1));
             }
@@ -61,11 +89,7 @@ pub struct Runs {
 
 impl Runs {
     pub fn new(runs: usize) -> Self {
-        let bar = ProgressBar::new(runs as u64);
-        if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {pos}/{len} runs, {eta} left  {wide_msg}")
-        {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        let bar = bar(runs as u64, "[{bar:24}] {pos}/{len} runs, {eta} left  {wide_msg}");
         Self { bar, under_way: Mutex::new(BTreeMap::new()) }
     }
 

@@ -2,15 +2,19 @@
 
 use std::fmt::Write;
 
-use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, ratio, steady};
+use nandle_lab::batch::Labels;
+use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, Unit, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
-use nandle_lab::units::{bytes, count, time};
+use nandle_lab::units::{bytes, count, quantity, time};
 
 /// The whole table.
 pub fn summary(s: &Summary) -> String {
     let mut t = String::new();
     let state = if s.complete { "" } else { "  ** partial: interrupted **" };
     let _ = writeln!(t, "{} | {} | {} | seed {}{state}", s.device, s.scheme, s.workload, s.seed);
+    if s.scheme != s.resolved_scheme && !s.resolved_scheme.is_empty() {
+        let _ = writeln!(t, "scheme    {}", s.resolved_scheme);
+    }
     let _ = writeln!(
         t,
         "device    {} raw, {} logical: over-provisioning {:.1}% ({:.1}% without blocks held free, open or bad)",
@@ -277,6 +281,7 @@ fn rest(t: &mut String, s: &Summary) {
         w.erase_stddev,
         w.bad_blocks
     );
+    lifetime(t, s);
     let f = &s.faults;
     if f.program_failures + f.erase_failures + f.unreadable_sectors > 0 || f.read_only {
         let _ = writeln!(
@@ -324,6 +329,24 @@ fn rest(t: &mut String, s: &Summary) {
     let handled = if handled.is_empty() { String::new() } else { format!("; {}", handled.join(", ")) };
     let _ =
         writeln!(t, "trace     {} requests in, {} out{handled}", count(tr.submitted), count(tr.completed));
+}
+
+/// How long the flash lasts; nothing of a drive that was not written.
+fn lifetime(t: &mut String, s: &Summary) {
+    let l = &s.lifetime;
+    let Some(kg) = l.kg_co2e_per_tb else { return };
+    let assumed = if l.endurance_assumed { " (assumed)" } else { "" };
+    let limit = format!("{} erases a block{assumed}", count(l.endurance.into()));
+    let rate = match l.dwpd.zip(l.years) {
+        Some((dwpd, years)) => {
+            let last =
+                if years < 1.0 { format!("{:.1} days", years * 365.25) } else { format!("{years:.1} years") };
+            let a_day = if dwpd < 100.0 { format!("{dwpd:.2}") } else { count(dwpd as u64) };
+            format!("{last} to {limit}, at {a_day} drive writes a day; ")
+        }
+        None => format!("{limit}; "),
+    };
+    let _ = writeln!(t, "lifetime  {rate}{} kg CO2e a TB written", quantity(kg));
 }
 
 /// Streams, objects and classes, where there are any.
@@ -395,6 +418,38 @@ fn streams(t: &mut String, s: &Summary) {
     }
 }
 
+/// Runs of a sweep that are shown one by one.
+const RUNS: usize = 40;
+
+/// The runs of a sweep, a line each, and what cannot be concluded from them.
+pub fn sweep(runs: &[(&Labels, &Summary)]) -> String {
+    let mut t = String::new();
+    if runs.is_empty() {
+        return t;
+    }
+    let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&ns| ns > 0.0).map_or("-".into(), time);
+    let ratio = |waf: Option<f64>| waf.map_or_else(|| "-".into(), |waf| format!("{waf:.3}"));
+    let _ = writeln!(t, "\n{:>7} {:>9} {:>7} {:>11}", "WAF", "last part", "steady", "mean write");
+    for (labels, s) in runs.iter().take(RUNS) {
+        let (all, last) = (ratio(s.waf), ratio(s.waf_steady));
+        let _ = writeln!(t, "{all:>7} {last:>9} {:>7} {:>11}  {labels}", steady(s), mean(s));
+    }
+    if runs.len() > RUNS {
+        let _ = writeln!(t, "and {} runs more: the report and `nandle gather` have all", runs.len() - RUNS);
+    }
+    let moving: Vec<_> = runs.iter().filter(|(_, s)| s.waf.is_some() && !s.steady_state).collect();
+    if let Some((labels, s)) = moving.first() {
+        let _ = writeln!(
+            t,
+            "no verdict, for {} of {} runs were not steady ({labels}: {}); --until steady goes on until they are.",
+            moving.len(),
+            runs.len(),
+            s.steady_state_reason
+        );
+    }
+    t
+}
+
 /// Columns of a comparison beside the first.
 const COLUMNS: usize = 4;
 
@@ -402,14 +457,13 @@ const COLUMNS: usize = 4;
 pub fn comparison(runs: &[(&str, &Summary)]) -> String {
     let mut t = String::new();
     let Some((_, first)) = runs.first() else { return t };
+    let requests = runs.iter().map(|(_, s)| s.host.all.requests);
+    let (least, most) = requests.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+    let all = if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) };
     let _ = writeln!(
         t,
-        "{} | {} | seed {} | {} requests; multiples of {}",
-        first.device,
-        first.workload,
-        first.seed,
-        count(first.host.all.requests),
-        runs[0].0
+        "{} | {} | seed {} | {all} requests; multiples of {}",
+        first.device, first.workload, first.seed, runs[0].0
     );
     // Wide tables are cut, each part with the first column.
     let parts: Vec<&[(&str, &Summary)]> =
@@ -429,7 +483,9 @@ pub fn comparison(runs: &[(&str, &Summary)]) -> String {
         });
         for metric in METRICS {
             let base = (metric.of)(first);
-            if columns.iter().all(|c| (metric.of)(c.1).is_none()) {
+            // Until each was steady they served as many requests as they took for it: what adds up does not compare.
+            let adds_up = metric.unit == Unit::Count || metric.key == "simulated_ns";
+            if columns.iter().all(|c| (metric.of)(c.1).is_none()) || adds_up && least < most {
                 continue;
             }
             t += &cells(metric.name, &|c| match (metric.of)(c.1) {

@@ -13,6 +13,7 @@ nothing repairs one that was torn: the drive has to keep it whole (`nandle crash
 import argparse
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -45,11 +46,13 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen(self.options, stdout=self.log, stderr=self.log)
-        while not os.path.exists(self.socket):
-            if self.process.poll() is not None:
-                return False
+        # The socket is there before anybody listens.
+        while self.process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as client:
+                if client.connect_ex(self.socket) == 0:
+                    return True
             time.sleep(0.01)
-        return True
+        return False
 
     def ask(self, sql):
         done = subprocess.run(["mariadb", "--no-defaults", f"--socket={self.socket}", "-NB", "bank", "-e", sql],

@@ -12,6 +12,7 @@ from ._record import Record
 from ._results import Normalized, Results
 from ._run import Result, config, presets, run, schemes, workloads
 from ._sweep import sweep
+from ._summary import Summary
 from ._table import Table
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Record",
     "Result",
     "Results",
+    "Summary",
     "Table",
     "VictimPolicy",
     "__version__",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 from . import _core
@@ -10,11 +11,18 @@ from ._record import Record, record
 from ._run import Path, Sets, _is, _text, _whole, settings
 
 
+class _Closed:
+    """Stands where the drive was."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _core.InputError("the device is closed")
+
+
 class Device:
     """A drive in simulated time: requests go in with `submit`, time goes on with `run_until`, `step` or
     `drain`, and what completed comes out of `poll`.
 
-    With `contents=True` the device keeps what is written, and reads return it.
+    With `contents=True` the device keeps what is written, and reads return it. `with` closes it at the end.
     """
 
     def __init__(
@@ -40,6 +48,18 @@ class Device:
             victim=victim,
             buffer=buffer,
         )
+
+    def close(self) -> None:
+        """Gives its memory back; afterwards it takes no more calls."""
+        self._core = _Closed()  # type: ignore[assignment]
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def submit(
         self,

@@ -18,38 +18,52 @@ from . import _core
 Array = np.ndarray[Any, Any]
 
 
+def _column(name: str, dtype: str, says: str) -> Any:
+    """A property that reads its bytes the first time that it is asked for: most policies look at one column or two."""
+    given, kept, kind = f"_{name}_bytes", f"_{name}", np.dtype(dtype)
+    read = np.frombuffer
+
+    def get(self: Any) -> Array:
+        try:
+            return getattr(self, kept)  # type: ignore[no-any-return]
+        except AttributeError:
+            array = read(getattr(self, given), kind)
+            setattr(self, kept, array)
+            return array
+
+    return property(get, doc=says)
+
+
 class Candidates:
     """The closed blocks of one plane that have a dead page, in the order in which they were closed."""
 
-    __slots__ = ("blocks", "erases", "last_invalidated_ns", "now_ns", "pages_per_block", "plane", "valid")
+    __slots__ = (
+        "_blocks", "_blocks_bytes", "_erases", "_erases_bytes", "_last_invalidated_ns",
+        "_last_invalidated_ns_bytes", "_valid", "_valid_bytes", "now_ns", "pages_per_block", "plane",
+    )  # fmt: skip
 
     def __init__(
-        self,
-        plane: int,
-        now_ns: int,
-        pages_per_block: int,
-        blocks: Array,
-        valid: Array,
-        erases: Array,
-        last: Array,
+        self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes
     ) -> None:
-        self.plane = plane
-        """Which plane."""
-        self.now_ns = now_ns
-        """The present."""
-        self.pages_per_block = pages_per_block
-        """Pages of a block."""
-        self.blocks = blocks
-        """The blocks' numbers, which stay the same through a run."""
-        self.valid = valid
-        """Live pages of each: what collecting it has to copy."""
-        self.erases = erases
-        """How often each was erased."""
-        self.last_invalidated_ns = last
-        """When each last lost a page, or was closed if it has not since."""
+        self.plane, self.now_ns, self.pages_per_block = where
+        self._blocks_bytes, self._valid_bytes = blocks, valid
+        self._erases_bytes, self._last_invalidated_ns_bytes = erases, last
+
+    plane: int
+    """Which plane."""
+    now_ns: int
+    """The present."""
+    pages_per_block: int
+    """Pages of a block."""
+    blocks: Array = _column("blocks", "u4", "The blocks' numbers, which stay the same through a run.")
+    valid: Array = _column("valid", "u4", "Live pages of each: what collecting it has to copy.")
+    erases: Array = _column("erases", "u4", "How often each was erased.")
+    last_invalidated_ns: Array = _column(
+        "last_invalidated_ns", "u8", "When each last lost a page, or was closed if it has not since."
+    )
 
     def __len__(self) -> int:
-        return len(self.blocks)
+        return len(self._blocks_bytes) // 4
 
 
 class VictimPolicy:
@@ -62,45 +76,40 @@ class VictimPolicy:
     def _decide(
         self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes
     ) -> int | None:
-        plane, now_ns, pages_per_block = where
-        numbers, live, worn = (np.frombuffer(column, dtype="u4") for column in (blocks, valid, erases))
-        lost = np.frombuffer(last, dtype="u8")
-        chosen = self.choose(Candidates(plane, now_ns, pages_per_block, numbers, live, worn, lost))
-        return _index(chosen, f"{type(self).__name__}.choose()")
+        chosen = self.choose(Candidates(where, blocks, valid, erases, last))
+        # The common answer, without a further call.
+        return chosen if type(chosen) is int else _index(chosen, f"{type(self).__name__}.choose()")
 
 
 class BufferView:
     """The pages in the write buffer, oldest first by the order of the drive's own policy."""
 
-    __slots__ = ("lpn", "mask", "now_ns", "request", "sectors", "sectors_per_page", "stream")
+    __slots__ = (
+        "_lpn", "_lpn_bytes", "_mask", "_mask_bytes", "_request", "_request_bytes", "_sectors",
+        "_sectors_bytes", "_stream", "_stream_bytes", "now_ns", "sectors_per_page",
+    )  # fmt: skip
 
     def __init__(
-        self,
-        now_ns: int,
-        sectors_per_page: int,
-        lpn: Array,
-        mask: Array,
-        sectors: Array,
-        stream: Array,
-        request: Array,
+        self, where: tuple[int, int], lpn: bytes, mask: bytes, sectors: bytes, stream: bytes, request: bytes
     ) -> None:
-        self.now_ns = now_ns
-        """The present."""
-        self.sectors_per_page = sectors_per_page
-        """Sectors of a page: an entry with fewer is partial."""
-        self.lpn = lpn
-        """Logical pages."""
-        self.mask = mask
-        """Which sectors of each are buffered, one bit a sector."""
-        self.sectors = sectors
-        """And how many."""
-        self.stream = stream
-        """The host stream that wrote each last."""
-        self.request = request
-        """The number of the request that brought each in: pages of one request have the same."""
+        self.now_ns, self.sectors_per_page = where
+        self._lpn_bytes, self._mask_bytes, self._sectors_bytes = lpn, mask, sectors
+        self._stream_bytes, self._request_bytes = stream, request
+
+    now_ns: int
+    """The present."""
+    sectors_per_page: int
+    """Sectors of a page: an entry with fewer is partial."""
+    lpn: Array = _column("lpn", "u4", "Logical pages.")
+    mask: Array = _column("mask", "u8", "Which sectors of each are buffered, one bit a sector.")
+    sectors: Array = _column("sectors", "u4", "And how many.")
+    stream: Array = _column("stream", "u2", "The host stream that wrote each last.")
+    request: Array = _column(
+        "request", "u8", "The number of the request that brought each in: pages of one request have the same."
+    )
 
     def __len__(self) -> int:
-        return len(self.lpn)
+        return len(self._lpn_bytes) // 4
 
 
 class BufferPolicy:
@@ -113,12 +122,9 @@ class BufferPolicy:
     def _decide(
         self, where: tuple[int, int], lpn: bytes, mask: bytes, sectors: bytes, stream: bytes, request: bytes
     ) -> Sequence[int]:
-        types = ("u4", "u8", "u4", "u2", "u8")
-        columns = [
-            np.frombuffer(column, dtype=t)
-            for column, t in zip((lpn, mask, sectors, stream, request), types, strict=True)
-        ]
-        chosen = self.evict(BufferView(*where, *columns))
+        chosen = self.evict(BufferView(where, lpn, mask, sectors, stream, request))
+        if type(chosen) is int:
+            return [chosen]
         whose = f"{type(self).__name__}.evict()"
         if chosen is None:
             return []

@@ -21,7 +21,7 @@ class Record(dict[str, Any]):
         return [*super().__dir__(), *(key for key in self if key.isidentifier())]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (json.dumps(self),))
+        return (_restore, (json.dumps(self), type(self)))
 
     def find(self, path: str) -> Any:
         """The value at `a.b.c`; keys that hold points themselves are found too.
@@ -64,5 +64,6 @@ def record(text: str) -> Any:
     return json.loads(text, object_hook=Record)
 
 
-def _restore(text: str) -> Any:
-    return record(text)
+def _restore(text: str, kind: type[Record] = Record) -> Any:
+    found = record(text)
+    return found if kind is Record else kind(found)

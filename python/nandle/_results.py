@@ -76,6 +76,12 @@ class Results(_Rows, Sequence[Result]):
         axes = ", ".join(f"{axis}: {len(values)}" for axis, values in self.axes().items())
         return f"Results({len(self)} runs; {axes})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from ._html import shown
+
+        return shown(self._results, [" | ".join(str(v) for v in row.values()) for row in self.labels])
+
     def axes(self) -> dict[str, list[Any]]:
         """What was varied, and its values."""
         names = dict.fromkeys(name for row in self.labels for name in row)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._policies import BufferPolicy, VictimPolicy, split
-from ._record import Record, record
+from ._progress import watched
+from ._record import record
+from ._summary import Summary
 from ._table import Table
 
 if TYPE_CHECKING:
@@ -46,15 +48,16 @@ def run(
     untimed: bool = False,
     victim: VictimPolicy | None = None,
     buffer: BufferPolicy | None = None,
-    progress: Callable[[int, int | None, int, float | None], object] | None = None,
+    progress: bool | Callable[[int, int | None, int, float | None], object] | None = None,
 ) -> Result:
     """Simulates a drive under a workload.
 
     `device` is a preset or a TOML file, `scheme` a sum of policies (the device's own if not given),
     `workload` a name, a trace, or a fio job file; `sets` are single settings of the device, as
     `{"gc.soft": 0.05}`. The others are as the options of `nandle run`. `victim` and `buffer` are
-    policies written in Python; `scheme` takes those that were given a name with `register`. `progress` is called now and then with the requests so far, their
-    total if known, the simulated time in nanoseconds, and the write amplification so far.
+    policies written in Python; `scheme` takes those that were given a name with `register`. `progress=True` shows a bar (with tqdm: in
+    a notebook as a widget); a function is called now and then with the requests so far, their total if known, the
+    simulated time in nanoseconds, and the write amplification so far.
 
     With `until="steady"` the workload goes on, or the trace repeats, until write amplification and mean latency hold
     within `band`; `summary.steady.reached` says whether they did before `at_most` writes of the range.
@@ -64,29 +67,30 @@ def run(
     _is("victim", victim, VictimPolicy)
     _is("buffer", buffer, BufferPolicy)
     scheme, victim, buffer = split(None if scheme is None else _text("scheme", scheme), victim, buffer)
-    summary, series, latency = _core.simulate(
-        device=_text("device", device),
-        scheme=scheme,
-        workload=_text("workload", workload),
-        seed=_whole("seed", seed, 0),
-        requests=None if requests is None else _whole("requests", requests, 1),
-        sets=[*settings(sets), *(["timing.untimed=true"] if untimed else [])],
-        replay=replay,
-        iodepth=None if iodepth is None else _whole("iodepth", iodepth, 1, 65536),
-        time_scale=time_scale,
-        fit=fit,
-        format=format,
-        volume=volume,
-        time_unit=time_unit,
-        until=_until(until, band, at_most),
-        verify=verify,
-        output=None if output is None else os.fspath(output),
-        io_log=io_log,
-        victim=victim,
-        buffer=buffer,
-        progress=progress,
-    )
-    return Result(record(summary), Table(series), Table(latency))
+    with watched(progress) as watch:
+        summary, series, latency = _core.simulate(
+            device=_text("device", device),
+            scheme=scheme,
+            workload=_text("workload", workload),
+            seed=_whole("seed", seed, 0),
+            requests=None if requests is None else _whole("requests", requests, 1),
+            sets=[*settings(sets), *(["timing.untimed=true"] if untimed else [])],
+            replay=replay,
+            iodepth=None if iodepth is None else _whole("iodepth", iodepth, 1, 65536),
+            time_scale=time_scale,
+            fit=fit,
+            format=format,
+            volume=volume,
+            time_unit=time_unit,
+            until=_until(until, band, at_most),
+            verify=verify,
+            output=None if output is None else os.fspath(output),
+            io_log=io_log,
+            victim=victim,
+            buffer=buffer,
+            progress=watch,
+        )
+    return Result(Summary(record(summary)), Table(series), Table(latency))
 
 
 def _until(until: str | None, band: float, at_most: float) -> tuple[float, float] | None:
@@ -101,7 +105,7 @@ def _until(until: str | None, band: float, at_most: float) -> tuple[float, float
 class Result:
     """What a run measured. Can be pickled; equal if the simulations were."""
 
-    def __init__(self, summary: Record, timeseries: Table, latency: Table) -> None:
+    def __init__(self, summary: Summary, timeseries: Table, latency: Table) -> None:
         self.summary = summary
         """Every figure, by the keys of summary.json: `result.summary.waf_parts.gc`."""
         self.timeseries = timeseries
@@ -138,6 +142,12 @@ class Result:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from ._html import shown
+
+        return shown([self], [""])
 
     def __repr__(self) -> str:
         s = self.summary

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use clap::{Args as Group, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nandle_io::Range;
 use nandle_lab::Error;
 use nandle_lab::address::Fit;
@@ -15,6 +15,7 @@ use nandle_lab::workload::{Asked, Mode};
 use nandle_trace::{Format, Options, RegexFormat, TimeUnit};
 
 use super::settling::Settling;
+use crate::progress::be_quiet;
 
 /// What happens to writes inside an SSD: a simulator of drives, their firmware and their flash.
 ///
@@ -24,6 +25,42 @@ use super::settling::Settling;
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+    /// Show results and errors alone: no progress, no remarks.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Colours: where there is a terminal (and NO_COLOR is not set), always or never.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub color: ColorChoice,
+}
+
+/// The command line; what is wrong with it ends the program.
+pub fn parse() -> Args {
+    // clap has to know before it parses, for its own help and errors.
+    let words: Vec<String> = std::env::args().take_while(|word| word != "--").collect();
+    let mut given = words.iter().enumerate().filter_map(|(n, word)| match word.strip_prefix("--color") {
+        Some("") => words.get(n + 1).map(String::as_str),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    });
+    let color =
+        given.next_back().and_then(|when| ColorChoice::from_str(when, false).ok()).unwrap_or_default();
+    let matches = Args::command().color(color).get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    if args.quiet {
+        be_quiet();
+    }
+    if args.color != ColorChoice::Auto {
+        console::set_colors_enabled(args.color == ColorChoice::Always);
+        console::set_colors_enabled_stderr(args.color == ColorChoice::Always);
+    }
+    args
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,6 +88,8 @@ pub enum Command {
     Stat(Stat),
     /// Watch a served drive at work (`nandle serve --http`).
     Top(Top),
+    /// Every scheme on every trace and three kinds of drive: a page with filters, and where each scheme loses.
+    Atlas(Atlas),
     /// Repeat the evaluation of a paper: its figures beside ours, met or not.
     Reproduce(Reproduce),
     /// List the devices that come with the program.
@@ -147,7 +186,22 @@ impl Device {
         if let Some(trace) = &self.age_with {
             sets.push(format!("precondition.age_with={trace:?}"));
         }
-        Wanted { device, scheme, sets: &sets }.load()
+        Wanted { device, scheme, sets: &sets }.load().map_err(|e| self.as_given(e))
+    }
+
+    /// What is wrong with a setting that an option stands for, said of the option.
+    fn as_given(&self, error: Error) -> Error {
+        let Error::Input(mut what) = error else { return error };
+        for (option, field, given) in
+            [("--fill", "precondition.used", self.fill), ("--valid", "precondition.valid", self.valid)]
+        {
+            let Some(value) = given else { continue };
+            what = what.replace(&format!("--set {field}={value}"), &format!("{option} {value}"));
+        }
+        if self.fill.is_none() {
+            what = what.replace("expected at most used, 0", "expected --fill with it, at least as much");
+        }
+        Error::Input(what.replace("expected at most used", "expected at most --fill"))
     }
 
     /// What the device is called: preset or file.
@@ -291,12 +345,17 @@ pub struct FlashAlloc {
     pub ranges: Vec<Range>,
 }
 
+/// A count that fits 32 bits.
+fn small_count(text: &str) -> Result<u32, String> {
+    parse_count(text)?.try_into().map_err(|_| format!("{text:?}: expected at most {}", u32::MAX))
+}
+
 /// A range of logical blocks, as `nandle flashalloc` takes it.
 fn range(text: &str) -> Result<Range, String> {
     let parse = || {
         let (lba, length) = text.split_once(':')?;
-        let sectors = length.parse().ok().filter(|&n: &u32| n > 0)?;
-        Some(Range { first: lba.parse().ok()?, sectors: sectors.into() })
+        let sectors = small_count(length).ok().filter(|&n| n > 0)?;
+        Some(Range { first: parse_count(lba).ok()?, sectors: sectors.into() })
     };
     parse()
         .ok_or_else(|| format!("{text:?}: expected LBA:LEN, two numbers of logical blocks, LEN at least 1"))
@@ -413,7 +472,7 @@ pub struct Issue {
     #[arg(long, value_enum, value_name = "WAY")]
     pub replay: Option<ReplayMode>,
     /// Requests outstanding in a closed replay.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = small_count)]
     pub iodepth: Option<u32>,
     /// Multiply timestamps or gaps: 0.5 is twice as fast.
     #[arg(long, value_name = "FACTOR")]
@@ -465,8 +524,6 @@ impl Issue {
 pub enum OutputFormat {
     /// A table for people.
     Table,
-    /// The summary as JSON, as --json - prints it.
-    Json,
     /// The tree that fio --output-format=json prints.
     FioJson,
 }
@@ -542,6 +599,9 @@ pub struct Sweep {
     /// List the runs, with what became of them, and do nothing.
     #[arg(long)]
     pub list: bool,
+    /// The list as JSON.
+    #[arg(long, requires = "list")]
+    pub json: bool,
 }
 
 #[derive(Debug, Group)]
@@ -569,6 +629,29 @@ pub struct Report {
 /// As many runs at a time as there are processors.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// `nandle atlas`
+#[derive(Debug, Group)]
+pub struct Atlas {
+    /// A directory of traces, found by content; without it, twins of published traces are generated.
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Where atlas.html, atlas.json and atlas.csv go; runs that are in that atlas.json are not done again.
+    #[arg(short, long, value_name = "DIR", default_value = "atlas")]
+    pub output: PathBuf,
+    /// Only these schemes, separated by commas, beside the baseline.
+    #[arg(long, value_name = "S1,S2,...")]
+    pub schemes: Option<String>,
+    /// The two smallest traces and short runs: to see that it works.
+    #[arg(long)]
+    pub quick: bool,
+    /// Without clocks: every counter as ever, but no latencies.
+    #[arg(long)]
+    pub untimed: bool,
+    /// Runs at a time.
+    #[arg(short, long, value_name = "N", default_value_t = workers())]
+    pub jobs: usize,
 }
 
 /// Which paper, how, and where the results go.
@@ -614,6 +697,9 @@ pub struct Validate {
     /// Override a field (repeatable).
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     pub sets: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -626,6 +712,8 @@ pub enum Trace {
         #[arg(long)]
         json: bool,
     },
+    /// List the formats that are read, and what a line of each looks like.
+    Formats(Listing),
     /// Write a trace in another format.
     Convert {
         #[command(flatten)]
@@ -643,6 +731,9 @@ pub enum Trace {
         /// How many.
         #[arg(short = 'n', long, default_value_t = 10, value_parser = parse_count)]
         lines: u64,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Write a named workload or fio job as a trace.
     Generate {

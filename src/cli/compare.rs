@@ -12,7 +12,7 @@ use nandle_lab::workload::Traces;
 use serde_json::json;
 
 use super::args;
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::terminal::{self, Failure, put, stop_on_interrupt};
 use crate::progress::Runs;
 use crate::table;
 
@@ -146,11 +146,10 @@ fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) ->
                 }));
             }
         }
-        let text = format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default());
+        put(path, &list)?;
         if path.as_os_str() == "-" {
-            return say(&text);
+            return Ok(());
         }
-        std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))?;
     }
     let mut text = String::new();
     for group in &groups {
@@ -164,5 +163,5 @@ fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) ->
     if let Some(report) = report {
         let _ = writeln!(text, "report: {}", report.display());
     }
-    say(&text)
+    terminal::show(&text)
 }

@@ -70,15 +70,16 @@ fn fsync(cost: &Cost, which: &str) -> String {
     cost.fsync_lat_ns.get(which).map_or_else(|| "-".into(), |&ns| time(ns))
 }
 
-const HEADS: &str = "  WAF   flash B/B   fsync p50    fsync p99  years";
+const HEADS: &str = "  WAF   flash B/B   fsync p50    fsync p99    runs/h  years";
 
 fn row(cost: &Cost) -> String {
     format!(
-        "{:>5.2} {:>11.2} {:>11} {:>12} {:>6}",
+        "{:>5.2} {:>11.2} {:>11} {:>12} {:>9} {:>6}",
         cost.waf,
         cost.flash_bytes_per_logical_byte,
         fsync(cost, "p50"),
         fsync(cost, "p99"),
+        count(cost.runs_per_hour.round() as u64),
         years(cost)
     )
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nandle_crash::again::Saved;
 use nandle_crash::campaign::{Campaign, Failed, Outcome, means, output_of};
 use nandle_crash::check::{Bench, Check, Verdict};
-use nandle_crash::model::{self, Sweep};
+use nandle_crash::model;
 use nandle_crash::shrink::smallest;
 use nandle_crash::story::{Failure as Told, Names, tell};
 use nandle_lab::units::count;
@@ -88,7 +88,11 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
 }
 
 fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
-    let tree = files_of(args.dir.as_ref())?;
+    let files = files_of(args.dir.as_ref())?;
+    let tree = match &args.mount {
+        Some(disk) => disk.make(&files).map_err(nandle_crash::Error::from)?,
+        None => files,
+    };
     let jobs = args
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
@@ -96,6 +100,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
         command: vec![args.run.clone().unwrap_or_default()],
         tree,
         means: args.watch.into(),
+        disk: args.mount.clone(),
         reads: false,
         echo: false,
     };
@@ -105,6 +110,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
             command: args.check.clone().unwrap_or_default(),
             stays: args.check_stays,
             patience: Duration::from_secs(args.patience),
+            disk: args.mount.clone(),
         },
         states: args.states,
         fs: match args.fs {
@@ -127,8 +133,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
 fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed, save: &Path) -> Result<Told, Failure> {
     let observation = &outcome.observation;
     let output = output_of(&observation.events);
-    let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie)
-        .atomic(campaign.atomic);
+    let sweep = campaign.sweep(&observation.before, &observation.events);
     let mut bench = Bench::new(&campaign.check)?;
     let smallest = smallest(first, &sweep, &mut bench, &output)?;
     let names = Names::new(&observation.before, &observation.events);

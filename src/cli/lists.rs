@@ -7,12 +7,12 @@ use nandle_trace::synthetic;
 use serde_json::{Value, json};
 
 use super::args;
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, json_text, say};
 
 /// A list as JSON, or as text.
 fn shown(json: Option<Value>, text: &str) -> Result<(), Failure> {
     match json {
-        Some(list) => say(&format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default())),
+        Some(list) => say(&json_text(&list)),
         None => say(text),
     }
 }
@@ -87,7 +87,13 @@ pub fn workloads(json: bool) -> Result<(), Failure> {
 /// `nandle validate`
 pub fn validate(args: &args::Validate) -> Result<(), Failure> {
     let drive = Wanted { device: &args.device, scheme: args.scheme.as_deref(), sets: &args.sets }.load()?;
-    say(&config::resolved(&drive))
+    let json = args.json.then(|| {
+        json!({
+            "raw_bytes": drive.config.geometry.raw_bytes(), "logical_bytes": drive.layout.logical_bytes,
+            "scheme": drive.resolved_scheme(), "config": drive.config,
+        })
+    });
+    shown(json, &config::resolved(&drive))
 }
 
 /// `nandle schema`

@@ -1,6 +1,7 @@
 //! Commands: arguments in, text and exit code out.
 
 mod args;
+mod atlas;
 mod compare;
 #[cfg(target_os = "linux")]
 mod cost;
@@ -28,13 +29,13 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
-use terminal::{Failure, remark, say};
+use terminal::{Failure, complain, say};
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::parse();
     let result = match args.command {
         args::Command::Run(run) => run::run(run),
         args::Command::Serve(serve) => serve::serve(serve),
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         args::Command::Sweep(sweep) => sweep::sweep(&sweep),
         args::Command::Gather(gather) => sweep::gather(&gather),
         args::Command::Report(report) => report::report(&report),
+        args::Command::Atlas(args) => atlas::atlas(&args),
         args::Command::Reproduce(reproduce) => reproduce::reproduce(reproduce),
         args::Command::Presets(listing) => lists::presets(listing.json),
         args::Command::Schemes(listing) => lists::schemes(listing.json),
@@ -67,11 +69,11 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(Failure::Input(what)) => {
-            remark(&format!("nandle: {what}"));
+            complain(&what);
             ExitCode::from(2)
         }
         Err(Failure::Ran(what)) => {
-            remark(&format!("nandle: {what}"));
+            complain(&what);
             ExitCode::from(1)
         }
     }

@@ -19,10 +19,24 @@ impl From<nandle_cost::Error> for Failure {
 
 /// `nandle record`
 pub fn record(args: Record) -> Result<(), Failure> {
-    let tree = files_of(args.dir.as_ref())?;
-    let means: Means = args.watch.into();
-    let task = Task { command: args.command, tree, means, reads: true, echo: true };
-    let recording = Recording::make(task, stop_on_interrupt())?;
+    let recording = match &args.strace {
+        Some(file) => {
+            let (seen, unseen) = nandle_cost::strace::read(file, args.under.as_deref())?;
+            if unseen.mapped > 0 {
+                remark(&format!(
+                    "nandle: {} files were written through mappings, which strace does not see: record the program itself",
+                    unseen.mapped
+                ));
+            }
+            Recording::seen(&file.display().to_string(), &seen)?
+        }
+        None => {
+            let tree = files_of(args.dir.as_ref())?;
+            let means: Means = args.watch.into();
+            let task = Task { command: args.command, tree, means, disk: None, reads: true, echo: true };
+            Recording::make(task, stop_on_interrupt())?
+        }
+    };
     let beside = recording.write(&args.output)?;
     let told = &recording.told;
     // Standard output is the program's.

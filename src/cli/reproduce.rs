@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use nandle_lab::report::ledger::{Ledger, render};
 use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
+use serde_json::json;
 
 use super::args;
-use super::terminal::{Failure, remark, say, stop_on_interrupt};
+use super::terminal::{Failure, json_text, put, remark, say, stop_on_interrupt};
 
 /// How often a log is told what was done, where there is no terminal to draw on.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// `nandle reproduce`
 pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
-    let Some(name) = &args.paper else { return say(&papers()) };
+    let Some(name) = &args.paper else { return papers(args.json.as_deref()) };
     let paper = Paper::named(name)?;
     let options = Options {
         quick: args.quick,
@@ -26,10 +26,7 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
         seed: args.seed,
         traces: args.traces.clone(),
     };
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("[{bar:32}] {pos}/{len} runs, {elapsed} {msg}") {
-        bar.set_style(style.progress_chars("=> "));
-    }
+    let bar = crate::progress::bar(0, "[{bar:32}] {pos}/{len} runs, {elapsed} {msg}");
     let told = Mutex::new(Instant::now());
     let progress = |step: &Step<'_>| {
         bar.set_length(step.total as u64);
@@ -52,7 +49,7 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
 }
 
 fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    let json = json_text(report);
     let save = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
     };
@@ -61,23 +58,29 @@ fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
         std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
         save(&folder.join("reproduction.json"), &json)?;
         save(&folder.join("reproduction.md"), &report.markdown())?;
-        let rows = serde_json::to_string_pretty(&report.ledger()).unwrap_or_default() + "\n";
-        save(&folder.join("ledger.json"), &rows)?;
+        put(&folder.join("ledger.json"), &report.ledger())?;
         let ledger: Ledger =
             serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
         save(&folder.join("report.html"), &render(&ledger))?;
         text += &format!("report: {}\n", folder.join("reproduction.md").display());
     }
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => return say(&json),
-        Some(path) => save(path, &json)?,
-        None => {}
+    if let Some(path) = &args.json {
+        put(path, report)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
     }
     say(&text)
 }
 
 /// What can be reproduced.
-fn papers() -> String {
+fn papers(json: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = json {
+        let list: Vec<_> = Paper::all()
+            .map(|paper| json!({ "name": paper.name(), "title": paper.title(), "claims": paper.claims() }))
+            .collect();
+        return put(path, &list);
+    }
     let mut text = String::new();
     for paper in Paper::all() {
         text += &format!("{:<14} {}\n", paper.name(), paper.title());
@@ -85,5 +88,6 @@ fn papers() -> String {
             text += &format!("  {claim}\n");
         }
     }
-    text + "\nUse one with `nandle reproduce PAPER`, one claim alone with --claim ID; --quick takes seconds.\n"
+    say(&(text
+        + "\nUse one with `nandle reproduce PAPER`, one claim alone with --claim ID; --quick takes seconds.\n"))
 }

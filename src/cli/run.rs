@@ -6,7 +6,7 @@ use args::OutputFormat;
 use nandle_lab::run::{Outcome, Run};
 
 use super::args;
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::terminal::{Failure, json_text, put, say, show, stop_on_interrupt};
 use crate::progress::Bar;
 use crate::table;
 
@@ -33,25 +33,18 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
 }
 
 fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
-    let json = || {
-        let mut text = serde_json::to_string_pretty(&outcome.summary).unwrap_or_default();
-        text.push('\n');
-        text
-    };
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => return say(&json()),
-        Some(path) => {
-            std::fs::write(path, json()).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))?;
+    if let Some(path) = &args.json {
+        put(path, &outcome.summary)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
         }
-        None => {}
     }
     match args.output_format {
         OutputFormat::Table => {}
-        OutputFormat::Json => return say(&json()),
         OutputFormat::FioJson => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             let tree = nandle_lab::logs::fio(outcome, now.map_or(0, |since| since.as_secs()));
-            return say(&format!("{}\n", serde_json::to_string_pretty(&tree).unwrap_or_default()));
+            return say(&json_text(&tree));
         }
     }
     let mut text = outcome.explained.clone();
@@ -64,7 +57,7 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
             text += &format!("{what}: {}\n", Path::new(path).display());
         }
     }
-    say(&text)
+    show(&text)
 }
 
 fn verdict(outcome: &Outcome, asked_until: bool) -> Result<(), Failure> {

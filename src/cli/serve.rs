@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nandle_host::drive::Refusal;
-use nandle_lab::config::{self, Drive};
+use nandle_lab::config::{self, Drive, SchemeNames};
 use nandle_lab::measure::{Context, summarise};
 use nandle_lab::memory;
 use nandle_lab::units::bytes;
@@ -80,9 +80,9 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         && most > there
     {
         let (most, there) = (bytes(most), bytes(there));
-        eprintln!(
+        remark(&format!(
             "nandle: note: contents are kept in memory, {most} once all of it is written; {there} are to be had ({whose})"
-        );
+        ));
     }
     let name = &drive.config.name;
     let scheme = drive.scheme();
@@ -101,7 +101,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     }
     // The same device from the same image keeps its name; two devices on a machine have two.
     let path = args.image.as_deref().map(|path| std::fs::canonicalize(path).unwrap_or(path.to_owned()));
-    let identity = format!("{name} {scheme} {} {:?}", args.seed, path);
+    let identity = format!("{name} {} {} {path:?}", drive.resolved_scheme(), args.seed);
     let hosts = args
         .nvme_tcp
         .iter()
@@ -202,7 +202,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     if let Some(punctuality) = &mut ended.report.punctuality {
         *punctuality = device.punctuality();
     }
-    conclude(&args, scheme, &ended)
+    conclude(&args, drive.names(), &ended)
 }
 
 /// Says which addresses others than this machine may reach.
@@ -473,7 +473,7 @@ fn listen_for_signals(device: Device, disk: Option<ublk::Handle>) -> Result<(), 
     Ok(())
 }
 
-fn conclude(args: &args::Serve, scheme: String, ended: &Ended) -> Result<(), Failure> {
+fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<(), Failure> {
     if let End::PowerCut { lost } = ended.end {
         let after = args.power_cut_after.unwrap_or_else(|| ended.report.commands.iter().sum());
         return say(&format!(

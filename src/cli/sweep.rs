@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use nandle_lab::batch::{self, How, State, work};
 use nandle_lab::sweep::{self, Grid};
+use serde_json::json;
 
 use super::args;
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::terminal::{Failure, json_text, say, show, stop_on_interrupt};
 use crate::progress::Runs;
+use crate::table;
 
 /// A report of more runs than this is only made when it is asked for: it has all of them in memory.
 const REPORTED: usize = 500;
@@ -31,17 +33,19 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         None => all,
     };
     if args.list {
-        let mut text = String::new();
+        let (mut text, mut list) = (String::new(), Vec::new());
         for job in &jobs {
             let dir = grid.output().join(&job.id);
-            let state = match (batch::finished(&dir), batch::failure(&dir)) {
-                (Some(_), _) => "done".to_owned(),
-                (None, Some(error)) => format!("failed: {error}"),
-                (None, None) => "to do".to_owned(),
+            let (state, error) = match (batch::finished(&dir), batch::failure(&dir)) {
+                (Some(_), _) => ("done", None),
+                (None, Some(error)) => ("failed", Some(error)),
+                (None, None) => ("to do", None),
             };
-            let _ = writeln!(text, "{}  {}  {state}", job.id, job.labels);
+            let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            let _ = writeln!(text, "{}  {}  {state}{why}", job.id, job.labels);
+            list.push(json!({ "run": job.id, "labels": job.labels, "state": state, "error": error }));
         }
-        return say(&text);
+        return say(&if args.json { json_text(&list) } else { text });
     }
     std::fs::create_dir_all(grid.output())
         .map_err(|e| Failure::Input(format!("{}: {e}", grid.output().display())))?;
@@ -69,7 +73,10 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         let _ =
             writeln!(text, "`nandle gather {0}` puts the results into one table", grid.output().display());
     }
-    say(&text)?;
+    let summaries: Vec<_> =
+        jobs.iter().zip(&states).filter_map(|(job, state)| Some((&job.labels, state.summary()?))).collect();
+    text += &table::sweep(&summaries);
+    show(&text)?;
     let errors: Vec<String> = jobs
         .iter()
         .zip(&states)

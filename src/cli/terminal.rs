@@ -1,9 +1,13 @@
 //! What every command needs of the terminal: its output, Ctrl-C, and why it failed.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandle_lab::Error;
+use serde::Serialize;
+
+use crate::progress::is_quiet;
 
 /// Why a command failed.
 pub enum Failure {
@@ -52,9 +56,48 @@ pub fn tell(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// A line on standard error, if anybody reads it.
+/// A value as the JSON that commands print.
+pub fn json_text(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// Writes a value as JSON to a file, or to standard output for `-`.
+pub fn put(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let text = json_text(value);
+    if path.as_os_str() == "-" {
+        return say(&text);
+    }
+    std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
+}
+
+/// Why a command failed, on standard error, if anybody reads it.
+pub fn complain(what: &str) {
+    let _ = writeln!(io::stderr(), "{} {what}", console::style("nandle:").for_stderr().red().bold());
+}
+
+/// A remark on standard error, if anybody reads it and wants to.
 pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    if !is_quiet() {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}
+
+/// Prints a table for people, with what they must not overlook in colour.
+pub fn show(table: &str) -> Result<(), Failure> {
+    let mut text = table.to_owned();
+    for (words, style) in [
+        ("steady state: no", console::Style::new().yellow()),
+        ("no verdict", console::Style::new().yellow()),
+        ("steady state: yes", console::Style::new().green()),
+        ("WRONG", console::Style::new().red().bold()),
+        ("REJECTED", console::Style::new().red().bold()),
+        ("READ-ONLY", console::Style::new().red().bold()),
+    ] {
+        if text.contains(words) {
+            text = text.replace(words, &style.apply_to(words).to_string());
+        }
+    }
+    say(&text)
 }
 
 /// Set by Ctrl-C.

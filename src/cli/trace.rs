@@ -6,10 +6,11 @@ use std::path::Path;
 use nandle_lab::config::Wanted;
 use nandle_lab::workload::{Asked, Opened};
 use nandle_trace::synthetic::{self, Published};
-use nandle_trace::{Format, Info, InfoOptions, Request, Source};
+use nandle_trace::{Format, Info, InfoOptions, Request, Source, WRITABLE};
+use serde_json::json;
 
 use super::args::{Input, Trace};
-use super::terminal::{Failure, remark, say};
+use super::terminal::{Failure, json_text, remark, say};
 
 /// `nandle trace ...`
 pub fn trace(command: Trace) -> Result<(), Failure> {
@@ -18,9 +19,22 @@ pub fn trace(command: Trace) -> Result<(), Failure> {
         Trace::Convert { input, output, to } | Trace::Generate { input, output, to } => {
             convert(&input, &output, to)
         }
-        Trace::Head { input, lines } => head(&input, lines),
+        Trace::Formats(listing) => formats(listing.json),
+        Trace::Head { input, lines, json } => head(&input, lines, json),
         Trace::Fit { input, output } => fit(&input, &output),
     }
+}
+
+/// What is read.
+fn formats(json: bool) -> Result<(), Failure> {
+    let (mut text, mut list) = (String::new(), Vec::new());
+    for format in Format::ALL {
+        let (name, line, written) = (format.name(), format.line(), WRITABLE.contains(&format));
+        list.push(json!({ "name": name, "line": line, "written": written }));
+        let _ = writeln!(text, "{name:<15} {line}");
+    }
+    text += "\nFound by content, compressed (.gz, .zst, .xz) or not; --format NAME decides.\n";
+    say(&if json { json_text(&list) } else { text })
 }
 
 fn open(input: &Input) -> Result<Opened, Failure> {
@@ -49,8 +63,7 @@ fn info(input: &Input, json: bool) -> Result<(), Failure> {
         return Err(Failure::Input(format!("{}: no requests in it; expected a trace", input.workload)));
     }
     if json {
-        let text = serde_json::to_string_pretty(&info).unwrap_or_default();
-        return say(&format!("{text}\n"));
+        return say(&json_text(&info));
     }
     let mut text = format!("{}: {}\n{info}\n", input.workload, opened.kind);
     if let Some(row) = synthetic::published(&input.workload) {
@@ -121,7 +134,7 @@ fn convert(input: &Input, output: &Path, to: Option<Format>) -> Result<(), Failu
     Ok(())
 }
 
-fn head(input: &Input, lines: u64) -> Result<(), Failure> {
+fn head(input: &Input, lines: u64, json: bool) -> Result<(), Failure> {
     let mut opened = open(input)?;
     let mut text =
         format!("{:>16}  {:<10} {:>16} {:>12}  stream object fua\n", "time_ns", "op", "offset", "bytes");
@@ -132,6 +145,14 @@ fn head(input: &Input, lines: u64) -> Result<(), Failure> {
         if requests.len() == before {
             break;
         }
+    }
+    if json {
+        let row = |r: &Request| {
+            json!({ "time_ns": r.time_ns, "op": r.op.name(), "offset": r.offset, "bytes": r.bytes,
+                    "stream": r.stream, "object": r.object, "fua": r.fua })
+        };
+        say_notes(&opened.notes());
+        return say(&json_text(&requests.iter().map(row).collect::<Vec<_>>()));
     }
     for r in &requests {
         let op = r.op.name();

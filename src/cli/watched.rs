@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, ValueEnum};
 use nandle_observe::Means;
+use nandle_observe::disk::Disk;
 use nandle_observe::tree::Tree;
 
 use super::settling::Settling;
@@ -77,6 +78,10 @@ pub struct CrashTest {
     /// What the file system promises.
     #[arg(long, value_enum, value_name = "NAME", default_value = "posix")]
     pub fs: FileSystem,
+    /// Instead of that, a real file system, mounted by root on a drive with sectors of 4 KiB: ext4 or xfs, with options of
+    /// mount, such as ext4,nobarrier. With size=BYTES the drive has that size.
+    #[arg(long, value_name = "KIND[,OPTION...]", value_parser = disk, conflicts_with_all = ["fs", "watch", "again"])]
+    pub mount: Option<Disk>,
     /// The drive keeps a write whole that crosses no multiple of so many bytes of its file (a power of two from 4Ki to
     /// 1Mi); without this it keeps sectors.
     #[arg(long, value_name = "BYTES", value_parser = atomic)]
@@ -117,13 +122,28 @@ fn atomic(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?}: expected a power of two from 4Ki to 1Mi"))
 }
 
+/// A file system with options, as `--mount` takes it.
+fn disk(text: &str) -> Result<Disk, String> {
+    let (kind, options) = text.split_once(',').unwrap_or((text, ""));
+    if !["ext4", "xfs"].contains(&kind) {
+        return Err(format!("{kind:?}: expected ext4 or xfs, and options of mount behind a comma"));
+    }
+    let (sizes, options): (Vec<&str>, Vec<&str>) = options
+        .split(',')
+        .filter(|option| !option.is_empty())
+        .partition(|option| option.starts_with("size="));
+    let size = |text: &str| {
+        let bytes =
+            nandle_lab::units::parse_bytes(text).ok().filter(|bytes| (16 << 20..=64 << 30).contains(bytes));
+        bytes.ok_or_else(|| format!("size={text}: expected a size from 16Mi to 64Gi"))
+    };
+    let bytes = sizes.last().map_or(Ok(0), |text| size(text.trim_start_matches("size=")))?;
+    Ok(Disk { kind: kind.into(), options: options.join(","), bytes: bytes.next_multiple_of(4096) })
+}
+
 /// A number of states, as `--states` takes it: 2000, 50k.
 fn states(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1000),
-        None => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&n| n > 0);
+    let number = nandle_lab::units::parse_count(text).ok().filter(|&n| n > 0);
     number.ok_or_else(|| format!("{text:?}: expected a number of states, such as 2000 or 50k"))
 }
 
@@ -139,9 +159,15 @@ pub struct Record {
     /// How the program is watched.
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub watch: Watch,
+    /// Instead of running a program, read what `strace -f -ttt -y -o FILE` wrote of one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "watch", "command"])]
+    pub strace: Option<PathBuf>,
+    /// With --strace: the folder whose files count; all if not given.
+    #[arg(long, value_name = "DIR", requires = "strace")]
+    pub under: Option<PathBuf>,
     /// The program and its arguments, or a command of the shell in one word. It keeps its files in the
     /// folder $NANDLE_DIR.
-    #[arg(required = true, last = true, value_name = "CMD")]
+    #[arg(required_unless_present = "strace", last = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 

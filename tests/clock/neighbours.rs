@@ -262,22 +262,40 @@ fn http() {
     });
 }
 
+/// Reads a disk of the kernel's past its cache.
+fn compare_disk(transport: &str, place: &Place, path: &Path) {
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let disk = std::fs::OpenOptions::new().read(true).custom_flags(direct).open(path).expect("opened");
+    let mut room = vec![0; 8192];
+    let start = room.as_ptr().align_offset(4096);
+    compare(transport, place, |at| {
+        let data = &mut room[start..start + 4096];
+        disk.read_exact_at(data, at).expect("read");
+        assert_eq!(data, [9; 4096]);
+    });
+}
+
+#[cfg(feature = "ublk")]
+#[test]
+fn ublk() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !Path::new("/dev/ublk-control").exists() {
+        return eprintln!("SKIPPED: this machine has no ublk");
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut server = Served::start(dir.path(), &[ARGS, &["--ublk"]].concat());
+    let place = Place::of(&mut server, dir.path());
+    let line = server.line("ublk");
+    compare_disk("ublk", &place, Path::new(line.trim_start_matches("ublk").trim()));
+    server.stop();
+}
+
 #[test]
 fn fuse() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(bench) = Bench::new(&[]) else { return };
     let mut server = bench.serve(ARGS);
     let place = Place::of(&mut server, bench.dir.path());
-    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-    let disk = std::fs::OpenOptions::new().read(true).custom_flags(direct).open(bench.path("fuse/disk"));
-    let disk = disk.expect("opened");
-    let mut room = vec![0; 8192];
-    let start = room.as_ptr().align_offset(4096);
-    compare("fuse", &place, |at| {
-        let data = &mut room[start..start + 4096];
-        disk.read_exact_at(data, at).expect("read");
-        assert_eq!(data, [9; 4096]);
-    });
-    drop(disk);
+    compare_disk("fuse", &place, Path::new(&bench.path("fuse/disk")));
     server.stop();
 }

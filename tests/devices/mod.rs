@@ -99,7 +99,7 @@ pub fn base() -> DeviceConfig {
         map_cache: MapCacheConfig::default(),
         gc: GcConfig::default(),
         wear: WearConfig::default(),
-        queue: QueueConfig::default(),
+        queue: QueueConfig { order: QueueOrder::Arrival, ..QueueConfig::default() },
         recovery: Default::default(),
         faults: Default::default(),
         streams: Default::default(),

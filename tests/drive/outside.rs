@@ -311,8 +311,8 @@ fn a_program_of_ones_own_has_the_whole_command_line_and_its_schemes() {
             "--verify",
             "--scheme",
             scheme,
-            "--output-format",
-            "json",
+            "--json",
+            "-",
         ]);
         assert!(fine, "{complaint}");
         serde_json::from_str::<serde_json::Value>(&json).expect("a summary")

@@ -8,6 +8,7 @@ use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
 use nandle_ssd::collect::SurvivorsKind;
 use nandle_ssd::collect::victim::VictimKind;
+use nandle_ssd::config::QueueOrder;
 use nandle_ssd::controller::{Assign, ControllerConfig};
 use nandle_ssd::link::LinkConfig;
 use nandle_ssd::nand::{CellKind, ProgramOrder, ReadRetry, Scheduler, Suspend};
@@ -148,9 +149,7 @@ prop_compose! {
             c.scheme.allocation = policy.into();
         }
         c.recovery.plp = plp;
-        if by_plane {
-            c.queue.order = nandle_ssd::config::QueueOrder::Plane;
-        }
+        c.queue.order = if by_plane { QueueOrder::Plane } else { QueueOrder::Arrival };
         c.buffer.bytes = buffer * u64::from(c.geometry.page_bytes.max(c.unit_bytes()));
         c.scheme.buffer = if buffer > 0 { kind } else { "lru" }.into();
         if buffer == 0 {

@@ -2,6 +2,9 @@
 # Linux's own NVMe/TCP initiator against `nandle serve --nvme-tcp`, in the virtual machine of boot.sh.
 #
 #   nvme.sh path/to/nandle        exit 0: all was as expected, 77: cannot be run here (it says why), 1: failed
+#
+# FIO = the fio that writes with placement identifiers, which takes 3.35 or newer, at a path that the virtual machine
+# sees (not below /tmp, /run or /mnt); else the installed one.
 set -euo pipefail
 nandle=$(realpath "${1:?usage: nvme.sh path/to/nandle}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,6 +27,7 @@ serve objects --scheme flashalloc --set op_ratio=0.5 --seed 2 > "$work/connect1"
 serve handles --scheme fdp --set streams.count=4 --set op_ratio=0.9 --seed 3 > "$work/connect2"
 [ -s "$work/connect1" ] && [ -s "$work/connect2" ] || { cat "$work/objects" "$work/handles" >&2; exit 1; }
 {
+  echo "fio='${FIO:-fio}'"
   echo "connect1='$(cat "$work/connect1")'"
   echo "connect2='$(cat "$work/connect2")'"
   cat "$here/nvme-inside.sh"

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The keys of `summary.json` that outside checks read (docs: interfaces).
 const KEYS: &str = "
-schema_version device scheme workload seed complete digest
+schema_version device scheme resolved_scheme workload seed complete digest
 simulated_ns cpu_s requests_per_cpu_s peak_rss_bytes
 device_bytes.raw device_bytes.logical op_ratio op_effective_ratio
 host.unaligned_writes host.across_page_requests host.partial_writes host.partial_updates host.unmapped_reads host.rejected
@@ -18,7 +18,8 @@ flash.programs.host flash.programs.gc flash.programs.merge flash.programs.map fl
 flash.erases flash.bytes_programmed
 flash.by_page_type.lsb.reads flash.by_page_type.csb.programs flash.by_page_type.msb.rmw_reads flash.by_page_type.tsb.reads
 waf waf_parts.host waf_parts.gc waf_parts.merge waf_parts.map waf_parts.meta waf_parts.padding
-waf_steady drive_writes steady_state
+waf_steady drive_writes steady_state steady.reached steady.band steady.waf steady.from_drive_writes
+lifetime.dwpd lifetime.years lifetime.kg_co2e_per_tb lifetime.endurance
 rmw.count rmw.lat_ns.mean
 buffer.hits buffer.misses buffer.evictions buffer.evicted_partial_pages buffer.mean_partial_pages buffer.wait_ns
 mapping.bytes mapping.dram_accesses mapping.cache_hits mapping.cache_misses
@@ -73,23 +74,6 @@ fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
 
 fn number(value: &Value, path: &str) -> f64 {
     at(value, path).as_f64().unwrap_or_else(|| panic!("{path} is no number"))
-}
-
-#[test]
-fn the_first_command_prints_what_the_readme_shows() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
-        .expect("it is there");
-    let (_, shown) = readme.split_once("```\ndemo | lru+page").expect("the block");
-    let (shown, _) = shown.split_once("```\n").expect("its end");
-    let output = nandle(&["run"], Path::new("."));
-    let printed = text(&output.stdout);
-    let printed = printed.strip_prefix("demo | lru+page").expect("the title");
-    // How fast it was is the machine's.
-    let lines = |text: &str| -> Vec<String> {
-        let lines = text.lines().filter(|line| !line.starts_with("run  "));
-        lines.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
-    };
-    assert_eq!(lines(shown), lines(printed));
 }
 
 #[test]
@@ -338,6 +322,112 @@ fn lists_name_what_there_is() {
 }
 
 #[test]
+fn every_listing_is_json_when_asked() {
+    let dir = temp();
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&good(args, dir.path())).expect("JSON") };
+    std::fs::write(dir.path().join("g.toml"), "workloads = ['random-write']\nrequests = '1k'\n")
+        .expect("room");
+    let list = json(&["sweep", "g.toml", "--list", "--json"]);
+    assert_eq!(
+        (&list[0]["state"], &list[0]["labels"]["workload"]),
+        (&"to do".into(), &"random-write".into())
+    );
+    assert_eq!(json(&["trace", "head", "random-write", "-n", "2", "--json"])[1]["bytes"], 4096);
+    assert_eq!(json(&["trace", "formats", "--json"])[0]["name"], "msr");
+    assert_eq!(json(&["reproduce", "--json", "-"])[0]["name"], "waflash");
+    let demo = json(&["validate", "demo", "--json"]);
+    assert_eq!((&demo["raw_bytes"], &demo["config"]["name"]), (&(2_u64 << 30).into(), &"demo".into()));
+    for list in ["presets", "schemes", "workloads"] {
+        assert!(json(&[list, "--json"])[0]["name"].is_string(), "{list}");
+    }
+    assert!(json(&["doctor", "--json"])["checks"].is_array());
+}
+
+#[test]
+fn a_quiet_program_says_results_and_errors_alone() {
+    let dir = temp();
+    let convert = ["trace", "generate", "mixed", "--requests", "10", "-o", "a.csv"];
+    assert!(text(&nandle(&convert, dir.path()).stderr).contains("requests as nandle"));
+    let quiet = nandle(&[&convert[..], &["--quiet"]].concat(), dir.path());
+    assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");
+    let run = nandle(&["-q", "run", "--requests", "100"], dir.path());
+    assert!(text(&run.stdout).contains("WAF") && run.stderr.is_empty());
+    assert!(refused(&["run", "-q", "--device", "nothing"], dir.path()).contains("nothing"));
+}
+
+#[test]
+fn colours_are_there_when_asked() {
+    let dir = temp();
+    const ESCAPE: char = '\u{1b}';
+    let run =
+        |color: &[&str]| text(&nandle(&[&["run", "--requests", "100"], color].concat(), dir.path()).stdout);
+    assert!(!run(&[]).contains(ESCAPE) && !run(&["--color", "never"]).contains(ESCAPE), "no terminal");
+    assert!(run(&["--color", "always"]).contains(ESCAPE) && run(&["--color=always"]).contains(ESCAPE));
+    // Errors of clap's, and ours.
+    for wrong in ["--nonsense", "--device=nothing"] {
+        let said = |color: &str| text(&nandle(&["run", "--color", color, wrong], dir.path()).stderr);
+        assert!(said("always").contains(ESCAPE) && !said("never").contains(ESCAPE), "{wrong}");
+    }
+}
+
+#[test]
+fn schemes_are_called_as_the_user_calls_them() {
+    let dir = temp();
+    let s = run_json(&["--scheme", "waflash", "--requests", "100"], dir.path());
+    assert_eq!((at(&s, "scheme"), number(&s, "host.write.requests")), (&"waflash".into(), 100.0));
+    assert_eq!(at(&s, "resolved_scheme"), "pc-lru+multi-version+compaction");
+    let own = run_json(&["--requests", "100"], dir.path());
+    assert_eq!((at(&own, "scheme"), at(&own, "resolved_scheme")), (&"lru+page".into(), &"lru+page".into()));
+    let table = good(&["run", "--scheme", "waflash", "--requests", "100", "-o", "r"], dir.path());
+    assert!(
+        table.starts_with("demo | waflash | random-write") && table.contains("scheme    pc-lru+"),
+        "{table}"
+    );
+    let report = std::fs::read_to_string(dir.path().join("r/report.html")).expect("a report");
+    assert!(report.contains("waflash"), "the report calls it something else");
+    // One drive by two names is shown by both.
+    let two = good(&["compare", "--schemes", "baseline,page", "--requests", "100"], dir.path());
+    assert!(
+        two.lines().nth(1).is_some_and(|heads| heads.contains("baseline") && heads.contains("page")),
+        "{two}"
+    );
+}
+
+#[test]
+fn counts_take_units() {
+    let dir = temp();
+    let s = run_json(&["--requests", "0.1k", "--replay", "closed", "--iodepth", "1Ki"], dir.path());
+    assert_eq!(number(&s, "host.write.requests"), 100.0);
+    let cut = run_json(&["--requests", "2k", "--power-cut-at", "random:0.002k"], dir.path());
+    assert_eq!(number(&cut, "recovery.cuts"), 2.0);
+    let demo = good(&["validate", "demo"], dir.path());
+    let depth = demo.lines().find(|line| line.starts_with("depth = ")).expect("a queue");
+    std::fs::write(dir.path().join("d.toml"), demo.replace(depth, "depth = \"1k\"")).expect("written");
+    assert!(good(&["validate", "d.toml"], dir.path()).contains("depth = 1000"));
+}
+
+#[test]
+fn a_run_says_how_long_the_flash_lasts() {
+    let dir = temp();
+    let args = ["--device", "demo@1/4", "--requests", "200k", "--set", "cell.endurance=1000"];
+    let s = run_json(&args, dir.path());
+    // What the flash stands, written at this rate.
+    let days = number(&s, "lifetime.years") * 365.25;
+    let written = days * number(&s, "lifetime.dwpd") * number(&s, "device_bytes.logical");
+    let stands = 1000.0 * number(&s, "device_bytes.raw") / number(&s, "waf_steady");
+    assert!((written / stands - 1.0).abs() < 1e-9, "{written} of {stands}");
+    let kg = number(&s, "device_bytes.raw") / 1e9 * 0.16;
+    assert!((number(&s, "lifetime.kg_co2e_per_tb") / (kg / (stands / 1e12)) - 1.0).abs() < 1e-9);
+    let table = good(&[&["run"], &args[..]].concat(), dir.path());
+    let line = table.lines().find(|line| line.starts_with("lifetime  ")).expect("a line");
+    assert!(
+        line.contains("to 1,000 erases a block, at ") && line.ends_with(" kg CO2e a TB written"),
+        "{line}"
+    );
+    assert!(good(&["run", "--requests", "10k"], dir.path()).contains("3,000 erases a block (assumed)"));
+}
+
+#[test]
 #[cfg(unix)]
 fn an_interrupted_run_reports_what_it_has() {
     let dir = temp();
@@ -416,8 +506,11 @@ fn bad_input_is_one_clear_message() {
         (&["--time-scale", "2"], &["closed replay"]),
         (&["--iodepth", "0"], &["1 to 65536"]),
         (&["--requests", "0"], &["--requests"]),
-        (&["--fill", "1.5"], &["precondition.used=1.5", "0 to 1"]),
-        (&["--valid", "0.5"], &["precondition.valid"]),
+        (&["--fill", "1.5"], &["--fill 1.5: expected 0 to 1"]),
+        (&["--valid", "0.5"], &["--valid 0.5: expected --fill with it"]),
+        (&["--fill", "0.4", "--valid", "0.5"], &["--valid 0.5: expected at most --fill, 0.4"]),
+        (&["--set", "precondition.used=1.5"], &["--set precondition.used=1.5: expected 0 to 1"]),
+        (&["--color", "sometimes"], &["sometimes"]),
         (&["--io-log"], &["-o DIR"]),
         (&["--volume", "7"], &["--volume is for trace files"]),
         (&["--device", "modern-tlc-16tb", "--verify"], &["--verify"]),

@@ -135,6 +135,51 @@ fn bad_use_is_one_sentence() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+#[test]
+fn the_documented_recipe_for_a_ci_finds_what_is_lost() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/crash-test.md"));
+    let page = page.expect("there");
+    let (_, after) =
+        page.split_once("<!-- tests/program/crash_test.rs runs the recipe -->").expect("the mark");
+    let recipe = after.split("```").nth(1).expect("a block").trim_start_matches("yaml").trim();
+    assert!(recipe.lines().count() <= 12, "short: {recipe}");
+    let runs: Vec<&str> =
+        recipe.lines().filter_map(|line| line.trim().strip_prefix("- run: nandle ")).collect();
+    let [command] = runs[..] else { panic!("one command of ours in {recipe}") };
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = assert_cmd::cargo::cargo_bin("nandle");
+    // A program that says that a file is kept, and one that says so too early.
+    let mydb = dir.path().join("mydb");
+    for (flush, code) in [("sync a .; echo saved", 0), ("echo saved; sync a .", 1)] {
+        let text = format!(
+            "#!/bin/sh\ncd $NANDLE_DIR || exit 1\ncase $1 in\n run) echo x > a; {flush} ;;\n \
+             check) if grep -q saved $NANDLE_OUTPUT; then test -s a; fi ;;\nesac\n"
+        );
+        std::fs::write(&mydb, text).expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&mydb, mode).expect("set");
+        let line = format!("'{}' {command}", program.display());
+        let output = std::process::Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+    }
+    assert!(dir.path().join("crash-failure.json").exists(), "what the recipe keeps");
+}
+
+#[test]
+fn a_real_file_system_is_asked_for_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (mount, part) in [
+        ("btrfs", "expected ext4 or xfs"),
+        ("ext4,size=1Ki", "expected a size from 16Mi"),
+        ("ext4,no-such-option", "--mount ext4: "),
+    ] {
+        let output = crash_test(&["--run", WRONG, "--check", "true", "--mount", mount], dir.path());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(part), "{mount}: {}", said(&output));
+    }
+}
+
 /// The block of a page that a comment with this file's name marks.
 fn documented(page: &str) -> String {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect("there");

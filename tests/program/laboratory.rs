@@ -44,13 +44,23 @@ fn file(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// What every page must be: whole, alone, and without anything that a browser would fetch or run.
+/// What every page must be: whole, alone, and without anything that a browser would fetch.
 fn assert_page(html: &str, parts: &[&str]) {
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
-    for outside in ["<script", "http://", "https://", "src=", "@import", "url("] {
-        assert!(!html.contains(outside), "the page has {outside}");
+    // The library that draws the charts names its home in its first line.
+    let own = html.replace("https://github.com/leeoniya/uPlot", "");
+    for outside in ["http://", "https://", "src=", "@import", "url(", "fetch(", "import("] {
+        assert!(!own.contains(outside), "the page has {outside}");
     }
-    assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+    for data in html.split("<script type=\"application/json\">").skip(1) {
+        let data = data.split("</script>").next().expect("its end");
+        serde_json::from_str::<Value>(data).unwrap_or_else(|e| panic!("{e}: {data}"));
+    }
+    let (html, charts) = match html.split_once("<script>") {
+        Some((body, _)) => (format!("{body}</body></html>"), html.contains("new uPlot(")),
+        None => (html.to_owned(), false),
+    };
+    assert_eq!(html.contains("class=\"plot\""), charts, "charts come with what draws them");
     for tag in ["section", "div", "table", "details", "ul"] {
         let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
         assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "<{tag}>");
@@ -120,6 +130,36 @@ fn a_comparison_serves_every_scheme_the_same_requests() {
     std::fs::remove_file(dir.path().join("cmp/report.html")).expect("removed");
     assert!(good(&["report", "cmp"], dir.path()).contains("cmp/report.html"));
     assert_eq!(file(dir.path().join("cmp/report.html")), before, "a report is made again as it was");
+}
+
+/// Under uniform writes nothing is better than greedy collection.
+#[test]
+fn a_verdict_says_worse_when_it_is_worse_and_nothing_of_drives_that_are_not_steady() {
+    let dir = temp();
+    let args = ["compare", "--device", "gc20@1/4", "-w", "gc20", "--untimed"];
+    let of = |schemes: &str, until: &[&str]| {
+        good(&[&args[..], &["--schemes", schemes], until].concat(), dir.path())
+    };
+    let steady = ["--until", "steady"];
+    let said = of("page,page+victim=fifo", &steady);
+    assert!(said.contains("gc20: page+victim=fifo is worse, 1.0"), "{said}");
+    // Each went on until it was steady: what adds up does not compare.
+    assert!(said.contains(" requests; multiples of page") && !said.contains("pages programmed"), "{said}");
+    let said = of("page+victim=fifo,page", &steady);
+    assert!(said.contains("gc20: page writes least flash, 0.9"), "{said}");
+    let said = of("page,page+victim=fifo,page+victim=cost-benefit", &steady);
+    assert!(said.contains("all are worse than page; page+victim=fifo comes nearest"), "{said}");
+    let said = of("page,page+victim=fifo", &["--requests", "1000"]);
+    assert!(said.contains("no verdict") && said.contains("not steady") && !said.contains("worse"), "{said}");
+
+    let grid = "devices = ['gc20@1/4']\nschemes = ['page', 'page+victim=fifo']\nworkloads = ['gc20']\nuntimed = true\n";
+    std::fs::write(dir.path().join("g.toml"), format!("{grid}requests = '1k'\n")).expect("written");
+    let said = good(&["sweep", "g.toml"], dir.path());
+    assert!(said.contains("no verdict, for 2 of 2 runs were not steady"), "{said}");
+    std::fs::write(dir.path().join("s.toml"), format!("{grid}until = 'steady'\n")).expect("written");
+    let said = good(&["sweep", "s.toml"], dir.path());
+    assert_eq!(said.matches("    yes           -  gc20@1/4 | page").count(), 2, "{said}");
+    assert!(!said.contains("no verdict"), "{said}");
 }
 
 #[test]

@@ -3,12 +3,14 @@
 #[path = "../served/mod.rs"]
 mod served;
 
+mod atlas;
 mod cli;
 mod crash_test;
 mod fsck;
 mod laboratory;
 mod metrics;
 mod one_sentence;
+mod pages;
 mod record;
 mod reproduce;
 mod reproduce_flashalloc;

@@ -1,6 +1,8 @@
-//! Goal: docs/metrics.csv has every key of `summary.json`, docs/settings.csv every setting of a device file, in the
+//! Goal: docs/metrics.csv and the types of the Python package have every key of `summary.json`, docs/settings.csv every
+//! setting of a device file, and the tables of schemes, workloads, presets and trace formats all that there are, in the
 //! words of the code.
-//! Method: the tables are made from the schemas; `METRICS=write` renews them.
+//! Method: the tables are made from the schemas, and from the lists that the program prints as JSON; `METRICS=write`
+//! renews them.
 
 use nandle_lab::measure::{Summary, scheme_counters};
 use serde_json::Value;
@@ -63,6 +65,101 @@ fn the_table_has_every_key() {
     compare("docs/metrics.csv", &table);
 }
 
+/// A type of Python for a schema; groups that it leads to are put in `groups`.
+fn python(schema: &Value, groups: &mut Vec<String>) -> String {
+    if let Some(name) = schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+        if !groups.iter().any(|known| known == name) {
+            groups.push(name.to_owned());
+        }
+        return name.to_owned();
+    }
+    let null = |kind: &&Value| **kind != "null";
+    let kinds: Vec<&Value> = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().collect(),
+        one => vec![one],
+    };
+    let plain = kinds.iter().copied().find(null).and_then(Value::as_str);
+    let plain = match plain.unwrap_or_else(|| panic!("{schema} has no type")) {
+        "integer" => "int".to_owned(),
+        "number" => "float".into(),
+        "string" => "str".into(),
+        "boolean" => "bool".into(),
+        "array" => format!("list[{}]", python(&schema["items"], groups)),
+        "object" => format!("dict[str, {}]", python(&schema["additionalProperties"], groups)),
+        other => panic!("{other}: no type of Python stands for it"),
+    };
+    if kinds.len() > 1 { format!("{plain} | None") } else { plain }
+}
+
+/// Name, type and description.
+type Field = (String, String, String);
+
+/// A class with an attribute a key, and what it is below it.
+fn class(name: &str, said: &str, fields: &[Field]) -> String {
+    let quoted = |said: &str| said.replace('\\', "\\\\").replace('\n', " ").replace('"', "'");
+    let mut out = format!("\n\nclass {name}(Record):\n    \"\"\"{}\"\"\"\n\n", quoted(said));
+    // A word of the language is no attribute: `record["class"]` has it all the same.
+    for (key, kind, said) in
+        fields.iter().filter(|(key, ..)| !["class", "from", "in", "is"].contains(&&**key))
+    {
+        out += &format!("    {key}: {kind}\n    \"\"\"{}\"\"\"\n", quoted(said));
+    }
+    out
+}
+
+#[test]
+fn the_python_package_has_the_type_of_every_key() {
+    let schema = schemars::schema_for!(Summary).to_value();
+    let (mut groups, mut classes) = (vec![], String::new());
+    let fields = |group: &Value, groups: &mut Vec<String>| -> Vec<Field> {
+        let fields = group["properties"].as_object().expect("a group");
+        let said = |field: &Value| field["description"].as_str().unwrap_or_default().to_owned();
+        fields.iter().map(|(key, field)| (key.clone(), python(field, groups), said(field))).collect()
+    };
+    let mut whole = fields(&schema, &mut groups);
+    let mut at = 0;
+    while at < groups.len() {
+        let group = &schema["$defs"][&groups[at]];
+        let fields = fields(group, &mut groups);
+        classes += &class(&groups[at], group["description"].as_str().unwrap_or_default(), &fields);
+        at += 1;
+    }
+    // What schemes count is not part of the schema: a section each.
+    let mut sections: Vec<(String, Vec<Field>)> = vec![];
+    for (key, said) in scheme_counters() {
+        let (section, key) = key.split_once('.').expect("a section and a key");
+        if !sections.iter().any(|(name, _)| name == section) {
+            sections.push((section.to_owned(), vec![]));
+        }
+        let last = sections.iter_mut().find(|(name, _)| name == section).expect("it was put there");
+        last.1.push((key.to_owned(), "int".into(), format!("{}.", capital(said))));
+    }
+    for (section, fields) in &sections {
+        let name: String = section.split('_').map(capital).collect();
+        if whole.iter().any(|(key, _, _)| key == section) {
+            continue;
+        }
+        let name = format!("Counted{name}");
+        classes += &class(&name, &format!("What is counted under {section}."), fields);
+        whole.push((section.clone(), name, format!("What is counted under {section}.")));
+    }
+    let summary = class("Summary", schema["description"].as_str().unwrap_or_default(), &whole);
+    let text = format!(
+        "\"\"\"The figures of a run with their types: the keys of summary.json, in the words of the code.\n\n\
+         Made from its schema: `METRICS=write cargo test --test program metrics::`.\n\"\"\"\n\n\
+         from __future__ import annotations\n\nfrom ._record import Record\n{classes}{summary}"
+    );
+    for part in [
+        "class WafParts(Record):",
+        "    waf: float | None\n",
+        "    per_stream: list[",
+        "class Summary(Record):",
+    ] {
+        assert!(text.contains(part), "no {part:?}");
+    }
+    compare("python/nandle/_summary.py", &text);
+}
+
 fn compare(file: &str, table: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var("METRICS").is_ok_and(|v| v == "write") {
@@ -115,4 +212,38 @@ fn the_table_has_every_setting() {
         assert!(table.contains(&format!("\n{key},")), "no {key}");
     }
     compare("docs/settings.csv", &table);
+}
+
+/// What a command lists, as a table of these keys.
+fn listed(command: &[&str], keys: &[&str]) -> String {
+    let mut program = assert_cmd::Command::cargo_bin("nandle").expect("built");
+    let out = program.args(command).arg("--json").assert().success();
+    let list: Vec<Value> = serde_json::from_slice(&out.get_output().stdout).expect("a list");
+    assert!(list.len() > 10, "{command:?} lists {} things", list.len());
+    let mut table = keys.join(",") + "\n";
+    for item in &list {
+        let cell = |key: &&str| match &item[*key] {
+            Value::Null => String::new(),
+            Value::String(text) => format!("\"{}\"", text.replace('"', "\"\"")),
+            other => other.to_string(),
+        };
+        table += &(keys.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
+    }
+    table
+}
+
+#[test]
+fn the_tables_have_everything_that_is_listed() {
+    for (file, command, keys) in [
+        (
+            "docs/presets.csv",
+            &["presets"][..],
+            &["name", "raw_bytes", "logical_bytes", "scheme", "description"][..],
+        ),
+        ("docs/schemes.csv", &["schemes"], &["seam", "name", "sum", "settings", "description"]),
+        ("docs/workloads.csv", &["workloads"], &["name", "description"]),
+        ("docs/formats.csv", &["trace", "formats"], &["name", "written", "line"]),
+    ] {
+        compare(file, &listed(command, keys));
+    }
 }

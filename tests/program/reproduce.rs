@@ -184,3 +184,26 @@ fn every_claim_gets_a_verdict() {
         assert!(report.markdown() == published(name), "docs/reproduction/data/{name} is stale; {RENEW}");
     }
 }
+
+#[test]
+fn the_pages_count_what_the_ledgers_have() {
+    let read =
+        |path: &str| std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).expect(path);
+    let (page, mut all) = (read("docs/reproduction/README.md"), (0, 0));
+    for paper in ["waflash", "pc-lru-poster", "papa", "across", "flashalloc"] {
+        let ledger = read(&format!("docs/reproduction/data/{paper}/ledger.json"));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&ledger).expect("a ledger");
+        let predictions = || rows.iter().filter(|row| row["kind"] == "prediction" && row["fitted"] == false);
+        let (met, of) = (predictions().filter(|row| row["verdict"] == "met").count(), predictions().count());
+        all = (all.0 + met, all.1 + of);
+        let row = page.lines().find(|line| line.contains(&format!("({paper}.md) |"))).expect("a row");
+        assert!(row.contains(&format!("| {met} of {of} |")), "{paper}: {met} of {of} are met\n{row}");
+    }
+    let (met, of) = all;
+    assert!(page.contains(&format!("| all | {met} of {of} |")), "{met} of {of} predictions are met");
+    let readme = read("README.md");
+    assert!(
+        readme.contains(&format!("of {of} figures")) && readme.contains(&format!("{met} are met")),
+        "{met} of {of}"
+    );
+}

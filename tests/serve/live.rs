@@ -252,8 +252,8 @@ fn shadows_do_what_a_simulation_of_the_same_requests_does() {
         assert_eq!(shadow["complete"], true);
         let run = with(&with(&["run"], SMALL), &["--scheme", scheme, "--workload", "t.csv", "--json", "-"]);
         let replayed = json(&good(env!("CARGO_BIN_EXE_nandle"), &run, dir.path()));
-        assert_eq!((&shadow["scheme"], &shadow["resolved_scheme"]), (&scheme.into(), &replayed["scheme"]));
-        for key in ["flash", "buffer", "gc", "wear", "waf", "waf_parts", "multi_version"] {
+        assert_eq!((&shadow["scheme"], &replayed["scheme"]), (&scheme.into(), &scheme.into()));
+        for key in ["resolved_scheme", "flash", "buffer", "gc", "wear", "waf", "waf_parts", "multi_version"] {
             assert_eq!(shadow[key], replayed[key], "{scheme}: {key}");
         }
         assert_eq!(shadow["host"]["all"]["requests"], replayed["host"]["all"]["requests"], "{scheme}");

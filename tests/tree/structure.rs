@@ -121,6 +121,12 @@ fn the_laboratory_imports_downwards() {
             "batch",
             "sweep",
             "logs",
+            "atlas/data",
+            "atlas/traces",
+            "atlas/verdict",
+            "atlas/page",
+            "atlas/plan",
+            "atlas",
             "reproduce",
         ],
     );

@@ -266,6 +266,82 @@ fn the_book_has_every_page() {
     }
 }
 
+/// Everything below `folder` that people write and machines run.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let kind = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with(['.', '_']) {
+                sources(&path, found);
+            }
+        } else if ["rs", "py", "sh", "c", "h", "lua", "js", "css"].contains(&kind) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_two_places_share_ten_lines() {
+    const LINES: usize = 10;
+    let mut files = vec![];
+    for folder in ["benches", "crates", "docs", "examples", "fuzz", "python", "src", "tests"] {
+        sources(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 300, "{} files", files.len());
+    let texts: Vec<String> = files.iter().map(|f| std::fs::read_to_string(f).unwrap_or_default()).collect();
+    let mut places: std::collections::HashMap<Vec<&str>, (usize, usize)> = std::collections::HashMap::new();
+    for (file, text) in texts.iter().enumerate() {
+        // Brackets say nothing, nor do the arguments that a trait of others asks for and nobody uses.
+        let said = |line: &&str| line.len() > 3 && !line.starts_with("_: ");
+        let lines: Vec<(usize, &str)> =
+            text.lines().map(str::trim).enumerate().filter(|(_, line)| said(line)).collect();
+        for window in lines.windows(LINES) {
+            let at = (file, window[0].0 + 1);
+            let run: Vec<&str> = window.iter().map(|(_, line)| *line).collect();
+            let first = *places.entry(run).or_insert(at);
+            let overlaps = first.0 == file && at.1 - first.1 < LINES;
+            assert!(
+                overlaps || first == at,
+                "{}:{} and {}:{} are the same for {LINES} lines: one place for both",
+                files[first.0].display(),
+                first.1,
+                files[file].display(),
+                at.1
+            );
+        }
+    }
+}
+
+/// What has a letter or a digit in it, outside of fenced blocks.
+fn words(page: &str) -> usize {
+    let prose = page.split("\n```").step_by(2);
+    let all = prose.flat_map(str::split_whitespace);
+    all.filter(|word| word.contains(|c: char| c.is_alphanumeric())).count()
+}
+
+#[test]
+fn the_documentation_is_short() {
+    let mut all = 0;
+    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("readable").flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|e| e == "md") {
+                let here = words(&std::fs::read_to_string(&path).expect("readable"));
+                assert!(here <= 2_500, "{} has {here} words: expected at most 2,500", path.display());
+                all += here;
+            }
+        }
+    }
+    assert!((10_000..=25_000).contains(&all), "docs has {all} words: expected at most 25,000");
+    let readme = read("README.md");
+    let columns = |line: &str| line.chars().count();
+    assert!(readme.lines().count() <= 100, "README.md is longer than two screens");
+    let wide = readme.lines().find(|line| columns(line) > 110 && !line.starts_with('|'));
+    assert_eq!(wide, None, "README.md is wider than a screen");
+}
+
 #[test]
 fn workspaces_agree_on_versions() {
     // What one of them has checked or built is then not built again for another.

@@ -13,6 +13,7 @@ use nandle_lab::workload::{Asked, Mode, Traces};
 use serde::Serialize;
 
 use crate::Error;
+use crate::changed::Change;
 use crate::record::{Bytes, Recording};
 use crate::scale::{Layout, Packed};
 
@@ -26,6 +27,8 @@ const LEAST_BYTES: u64 = 256 << 20;
 const MOST_ROOM: u64 = 8 << 30;
 /// Most logical capacities that a run writes.
 const MOST_WRITES: f64 = 8.0;
+/// Flushes that a group commit makes one.
+const GROUP: usize = 8;
 /// Seconds of a year.
 const YEAR: f64 = 365.25 * 86_400.0;
 
@@ -65,6 +68,8 @@ pub struct Cost {
     pub flash_bytes_per_logical_byte: f64,
     /// Latency of flushes, with the writes that they wait for.
     pub fsync_lat_ns: BTreeMap<String, f64>,
+    /// How often an hour the drive takes what was recorded, one request at a time.
+    pub runs_per_hour: f64,
     /// Years until the endurance of the cells is used up, with one database on the whole drive at the rate of the
     /// recording; none if the device file has no endurance.
     pub lifetime_years: Option<f64>,
@@ -143,6 +148,7 @@ struct Way {
     scheme: Option<&'static str>,
     sets: Vec<String>,
     layout: Layout,
+    change: Change,
 }
 
 const PLAIN: Layout = Layout { align: None, trims: false, objects_from: None };
@@ -178,7 +184,7 @@ impl Question {
         let (jobs, states, refused) = loop {
             let mut jobs: Vec<Job> = Vec::new();
             let mut refused: BTreeMap<usize, String> = BTreeMap::new();
-            let mut files: Vec<(Layout, PathBuf)> = Vec::new();
+            let mut files: Vec<(Layout, Change, PathBuf)> = Vec::new();
             for (number, way) in ways.iter().enumerate() {
                 match self.job(
                     way,
@@ -207,7 +213,7 @@ impl Question {
         };
         let known = Known { recording: &recording, whole: &whole };
         let cost = match states.first() {
-            Some(State::Done(summary) | State::Kept(summary)) => known.cost(summary),
+            Some(State::Done(summary) | State::Kept(summary)) => known.cost(summary, recording.written()),
             Some(State::Failed(e)) => return Err(Error::Input(e.clone())),
             _ => return Err(Error::Input("interrupted before the drive was steady".into())),
         };
@@ -227,7 +233,8 @@ impl Question {
                     if way.scheme == Some("fdp") {
                         apart = by_kind(&packed, summary);
                     }
-                    let with = known.cost(summary);
+                    let changed = way.change.of(&recording);
+                    let with = known.cost(summary, changed.as_ref().unwrap_or(&recording).written());
                     let gain = 1.0 - with.flash_bytes_per_logical_byte / cost.flash_bytes_per_logical_byte;
                     helps.push(Help { name, what, cost: Some(with), gain: Some(gain), refused: None });
                 }
@@ -325,6 +332,7 @@ impl Question {
             scheme,
             sets,
             layout,
+            change: Change::None,
         };
         let config = &drive.config;
         let page = u64::from(config.geometry.page_bytes);
@@ -357,6 +365,28 @@ impl Question {
             let trims = Layout { trims: true, ..PLAIN };
             ways.push(way("discard", "the file system trims what was deleted", None, vec![], trims));
         }
+        for (name, what, change) in [
+            (format!("group commit x{GROUP}"), "so many flushes in a row are one", Change::Group(GROUP)),
+            (
+                "direct I/O".into(),
+                "files allocated beforehand, written with O_DIRECT: no journal",
+                Change::Direct,
+            ),
+        ] {
+            if change.of(recording).is_some() {
+                ways.push(Way { change, ..way(&name, what, None, vec![], PLAIN) });
+            }
+        }
+        if recording.told.doubled_page > 0 {
+            let page = recording.told.doubled_page;
+            let mut sets =
+                vec![format!("atomic.write_bytes={page}"), format!("atomic.power_fail_bytes={page}")];
+            if page > unit {
+                sets.push(format!("mapping.unit_bytes={page}"));
+            }
+            let what = "a drive that keeps a page whole, which is then written once";
+            ways.push(Way { change: Change::Once, ..way("atomic writes", what, None, sets, PLAIN) });
+        }
         let packed = Packed::new(recording, PLAIN);
         let streams = packed.streams().len();
         if streams > 1 {
@@ -385,7 +415,7 @@ impl Question {
         recording: &Recording,
         (copies, writes): (u64, f64),
         dir: &Path,
-        files: &mut Vec<(Layout, PathBuf)>,
+        files: &mut Vec<(Layout, Change, PathBuf)>,
     ) -> Result<Job, Error> {
         let mut sets: Vec<String> = blocks.into_iter().map(str::to_owned).collect();
         sets.extend(way.sets.iter().cloned());
@@ -397,7 +427,8 @@ impl Question {
         let bad = plain.config.wear.factory_bad + 1.0 / f64::from(g.blocks_per_plane);
         let used = live.min(1.0 - kept - bad).max(0.0) * 0.999;
         let drive = self.aged(way, &mut sets, plain, used)?;
-        let packed = Packed::new(recording, way.layout);
+        let changed = way.change.of(recording);
+        let packed = Packed::new(changed.as_ref().unwrap_or(recording), way.layout);
         let room = drive.layout.logical_bytes;
         if packed.size * crate::ext4::BLOCK > room / 2 {
             return Err(Error::Input(format!(
@@ -406,16 +437,17 @@ impl Question {
                 packed.size * crate::ext4::BLOCK
             )));
         }
-        let file = match files.iter().find(|(layout, _)| *layout == way.layout) {
-            Some((_, file)) => file.clone(),
-            None => {
-                let file = dir.join(format!("{}-{writes}.parquet", files.len()));
-                let copies = copies.min(packed.copies((room as f64 * 0.9) as u64));
-                packed.write(&file, copies, (room as f64 * writes) as u64, room, self.seed)?;
-                files.push((way.layout, file.clone()));
-                file
-            }
-        };
+        let file =
+            match files.iter().find(|(layout, change, _)| (*layout, *change) == (way.layout, way.change)) {
+                Some((_, _, file)) => file.clone(),
+                None => {
+                    let file = dir.join(format!("{}-{writes}.parquet", files.len()));
+                    let copies = copies.min(packed.copies((room as f64 * 0.9) as u64));
+                    packed.write(&file, copies, (room as f64 * writes) as u64, room, self.seed)?;
+                    files.push((way.layout, way.change, file.clone()));
+                    file
+                }
+            };
         let asked = Asked {
             workload: file.display().to_string(),
             seed: self.seed,
@@ -462,10 +494,11 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn cost(&self, summary: &Summary) -> Cost {
+    /// What `written` bytes of the file system's a recording cost.
+    fn cost(&self, summary: &Summary, written: u64) -> Cost {
         let waf = summary.waf_steady.or(summary.waf).unwrap_or(0.0);
         let told = &self.recording.told;
-        let factor = self.recording.written() as f64 / (told.logical_bytes as f64).max(1.0);
+        let factor = written as f64 / (told.logical_bytes as f64).max(1.0);
         let parts = serde_json::to_value(&summary.waf_parts).unwrap_or_default();
         let waf_parts = (parts.as_object().into_iter().flatten())
             .filter_map(|(part, value)| Some((part.clone(), value.as_f64()?)))
@@ -485,7 +518,7 @@ impl Known<'_> {
         let config = &self.whole.config;
         let endurance = f64::from(config.cell.endurance);
         let seconds = told.duration_ns as f64 / 1e9;
-        let rate = self.recording.written() as f64 / seconds.max(1e-9) * waf;
+        let rate = written as f64 / seconds.max(1e-9) * waf;
         let lifetime_years = (endurance > 0.0 && rate > 0.0)
             .then(|| endurance * config.geometry.raw_bytes() as f64 / rate / YEAR);
         Cost {
@@ -493,6 +526,7 @@ impl Known<'_> {
             waf_parts,
             flash_bytes_per_logical_byte: waf * factor,
             fsync_lat_ns,
+            runs_per_hour: summary.host.write.bw_bytes / (written as f64).max(1.0) * 3600.0,
             lifetime_years,
             steady: summary.steady_state,
             drive_writes: summary.drive_writes,

@@ -19,6 +19,7 @@ use nandle_observe::tree::{Node, Tree};
 use nandle_trace::Request;
 
 use crate::allocator::Allocator;
+use crate::doubled::Doubled;
 use crate::kinds::Kind;
 
 /// Bytes of a block.
@@ -53,6 +54,8 @@ pub struct Known {
     pub kind: Kind,
     /// Bytes that the program wrote to it.
     pub written: u64,
+    /// Of these, such as it wrote elsewhere too, to keep a page whole.
+    pub doubled: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -89,6 +92,8 @@ pub struct FileSystem {
     requests: Vec<Request>,
     now_ns: u64,
     flushes: u64,
+    /// Blocks of files that are written elsewhere too.
+    doubled: Doubled,
 }
 
 impl FileSystem {
@@ -109,6 +114,7 @@ impl FileSystem {
             requests: Vec::new(),
             now_ns: 0,
             flushes: 0,
+            doubled: Doubled::default(),
         };
         for (path, file) in before.walk() {
             volume.learn(file, &path.display().to_string());
@@ -122,6 +128,12 @@ impl FileSystem {
         }
         volume.transaction.clear();
         volume
+    }
+
+    /// The same, and of these blocks of files it is known that they are written elsewhere too.
+    #[must_use]
+    pub(crate) fn doubled(self, doubled: Doubled) -> Self {
+        Self { doubled, ..self }
     }
 
     /// What the drive was asked for, and what is known of the files.
@@ -140,6 +152,7 @@ impl FileSystem {
             path: path.to_owned(),
             kind: Kind::of(path),
             written: 0,
+            doubled: 0,
         });
     }
 
@@ -152,6 +165,9 @@ impl FileSystem {
                 let bytes = data.len() as u64;
                 if let Some(known) = self.known.get_mut(file) {
                     known.written += bytes;
+                    if known.kind != Kind::Log {
+                        known.doubled += self.doubled.of_write(*file, *offset, bytes);
+                    }
                 }
                 self.dirty(*file, *offset, bytes);
                 if *durable {
@@ -358,7 +374,8 @@ impl FileSystem {
         let blocks: Vec<u64> = (offset / BLOCK..(offset + bytes).div_ceil(BLOCK))
             .filter_map(|block| known.blocks.get(&block).copied())
             .collect();
-        self.ask(Op::Read, file, &blocks);
+        let kind = self.known.get(&file).map_or(Kind::Metadata, |known| known.kind);
+        self.ask(Op::Read, file, kind, &blocks);
     }
 
     fn fsync(&mut self, file: FileId, data_only: bool) {
@@ -381,13 +398,21 @@ impl FileSystem {
                 known.grown = true;
             }
         }
+        let kind = self.known.get(&file).map_or(Kind::Metadata, |known| known.kind);
+        // A log is read to repeat what was done: it is more than a copy.
+        let is_doubled = |&block: &u64| kind != Kind::Log && self.doubled.has(file, block);
+        let is_doubled: Vec<bool> = dirty.iter().map(is_doubled).collect();
         let blocks: Vec<u64> = dirty.into_iter().map(|block| self.block_of(file, block)).collect();
-        self.ask(Op::Write, file, &blocks);
+        let mut at = 0;
+        for part in is_doubled.chunk_by(|a, b| a == b) {
+            let kind = if part[0] { Kind::Doublewrite } else { kind };
+            self.ask(Op::Write, file, kind, &blocks[at..at + part.len()]);
+            at += part.len();
+        }
     }
 
     /// Requests for blocks of a file, neighbours together.
-    fn ask(&mut self, op: Op, file: FileId, blocks: &[u64]) {
-        let kind = self.known.get(&file).map_or(Kind::Metadata, |known| known.kind);
+    fn ask(&mut self, op: Op, file: FileId, kind: Kind, blocks: &[u64]) {
         let object = u32::try_from(file).unwrap_or(u32::MAX);
         for run in runs(blocks) {
             self.push(op, run.0, run.1, object, kind, false);

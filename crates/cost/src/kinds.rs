@@ -18,12 +18,22 @@ pub enum Kind {
     Sorted = 5,
     /// What does not outlive the program.
     Temporary = 6,
+    /// Pages that are written elsewhere too, so that one of the two is whole: told by what is written, not by a name.
+    Doublewrite = 7,
 }
 
 impl Kind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Other, Self::Journal, Self::Metadata, Self::Log, Self::Table, Self::Sorted, Self::Temporary];
+    pub const ALL: [Self; 8] = [
+        Self::Other,
+        Self::Journal,
+        Self::Metadata,
+        Self::Log,
+        Self::Table,
+        Self::Sorted,
+        Self::Temporary,
+        Self::Doublewrite,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -36,6 +46,7 @@ impl Kind {
             Self::Table => "table",
             Self::Sorted => "sstable",
             Self::Temporary => "temporary",
+            Self::Doublewrite => "doublewrite",
         }
     }
 

@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
+mod changed;
 pub mod cost;
+mod doubled;
 pub mod ext4;
 pub mod kinds;
 pub mod record;
 mod scale;
+pub mod strace;
 
 /// What keeps a cost from being told.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use nandle_trace::{Format, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::doubled::Doubled;
 use crate::ext4::{FileSystem, Known};
 use crate::kinds::Kind;
 
@@ -25,6 +26,9 @@ pub struct Told {
     pub flushes: u64,
     /// Bytes that the program wrote to files.
     pub logical_bytes: u64,
+    /// Bytes of the pages that are written twice to be kept whole; 0 if there are none.
+    #[serde(default)]
+    pub doubled_page: u64,
     /// By kind of file.
     pub kinds: BTreeMap<String, Bytes>,
     /// Each file.
@@ -80,11 +84,18 @@ impl Recording {
             };
             return Err(Error::Input(format!("{command:?} {how}; expected a program that ends well")));
         }
-        let means = observation.means;
-        let recording = Self { means: Some(means), ..Self::of(&command, &observation) };
+        Self::seen(&command, &observation)
+    }
+
+    /// The same of what was seen of a program.
+    ///
+    /// # Errors
+    /// If it wrote nothing.
+    pub fn seen(command: &str, observation: &Observation) -> Result<Self, Error> {
+        let recording = Self { means: Some(observation.means), ..Self::of(command, observation) };
         if recording.told.logical_bytes == 0 {
             return Err(Error::Input(format!(
-                "{command:?} wrote to no file in $NANDLE_DIR; expected a program that keeps its files in the folder of that name"
+                "{command:?} wrote to no file in $NANDLE_DIR; expected a program that keeps its files in the folder of that name (with --strace: --under)"
             )));
         }
         Ok(recording)
@@ -93,7 +104,9 @@ impl Recording {
     /// What a file system makes of what was seen.
     #[must_use]
     pub fn of(command: &str, observation: &Observation) -> Self {
-        let mut volume = FileSystem::new(&observation.before);
+        let doubled = Doubled::find(&observation.events);
+        let page = doubled.page;
+        let mut volume = FileSystem::new(&observation.before).doubled(doubled);
         for event in &observation.events {
             volume.apply(event);
         }
@@ -105,10 +118,12 @@ impl Recording {
             duration_ns,
             flushes,
             logical_bytes: known.values().map(|known| known.written).sum(),
+            doubled_page: if known.values().any(|known| known.doubled > 0) { page } else { 0 },
             ..Told::default()
         };
-        for (file, Known { path, kind, written }) in known {
-            told.kinds.entry(kind.name().into()).or_default().logical_bytes += written;
+        for (file, Known { path, kind, written, doubled }) in known {
+            told.kinds.entry(kind.name().into()).or_default().logical_bytes += written - doubled;
+            told.kinds.entry(Kind::Doublewrite.name().into()).or_default().logical_bytes += doubled;
             let object = u32::try_from(file).unwrap_or(u32::MAX);
             told.files.push(Named { object, path, kind: kind.name().into(), logical_bytes: written });
         }

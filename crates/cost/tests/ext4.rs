@@ -211,8 +211,14 @@ fn sqlite_writes_as_many_bytes_as_on_a_real_ext4() {
             .status();
         assert!(status.is_ok_and(|status| status.success()), "{line}");
         let theirs = (real.written() - before) as f64;
-        let task =
-            Task { command: vec![line], tree: Tree::default(), means: Means::Any, reads: true, echo: false };
+        let task = Task {
+            command: vec![line],
+            tree: Tree::default(),
+            means: Means::Any,
+            disk: None,
+            reads: true,
+            echo: false,
+        };
         let ours = Recording::make(task, &AtomicBool::new(false)).expect("recorded").written() as f64;
         eprintln!(
             "{how}: ext4 {:.0} KiB, ours {:.0} KiB, {:+.1}%",

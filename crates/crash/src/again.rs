@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use nandle_observe::disk::Disk;
 use nandle_observe::event::{FileId, Kind, Place, ROOT, What};
 use nandle_observe::tree::{Node, PAGE, Page, Tree};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct Saved {
     /// The check stays.
     pub stays: bool,
     patience_s: u64,
+    /// The file system on the drive, and its options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mount: Option<(String, String)>,
     /// What happened.
     pub story: String,
     output: String,
@@ -80,6 +84,7 @@ impl Saved {
             check: check.command.clone(),
             stays: check.stays,
             patience_s: check.patience.as_secs(),
+            mount: check.disk.as_ref().map(|disk| (disk.kind.clone(), disk.options.clone())),
             story: story.to_owned(),
             output: STANDARD.encode(output),
             files: state.walk().into_iter().filter_map(file).collect(),
@@ -163,6 +168,7 @@ impl Saved {
             command: command.map_or_else(|| self.check.clone(), str::to_owned),
             stays: self.stays,
             patience: Duration::from_secs(self.patience_s),
+            disk: self.mount.clone().map(|(kind, options)| Disk { kind, options, bytes: 0 }),
         };
         Bench::new(&check)?.check(&state, &output)
     }

@@ -198,6 +198,13 @@ impl Campaign {
         }
     }
 
+    /// Goes through what was seen, on the drive and the file system that are assumed.
+    #[must_use]
+    pub fn sweep<'a>(&self, before: &Tree, events: &'a [Event]) -> Sweep<'a> {
+        let sweep = Sweep::new(before, events, self.fs, self.lie);
+        sweep.atomic(self.atomic).large_sectors(self.check.disk.is_some())
+    }
+
     /// Whether there is anything to test, and the check passes with nothing lost.
     fn plausible(&self, observation: &Observation) -> Result<(), Error> {
         let command = self.task.command.join(" ");
@@ -255,7 +262,7 @@ impl Campaign {
         let all = moments(events);
         let chosen = some_of(&all, usize::try_from(self.states).unwrap_or(usize::MAX), &mut stream);
         // With few states, all of them.
-        let mut sweep = Sweep::new(before, events, self.fs, self.lie).atomic(self.atomic);
+        let mut sweep = self.sweep(before, events);
         let mut total = 0u64;
         for &event in &chosen {
             total = total.saturating_add(sweep.moment(event).choices());
@@ -264,7 +271,7 @@ impl Campaign {
             }
         }
         let few = total <= self.states && chosen.len() == all.len();
-        let mut sweep = Sweep::new(before, events, self.fs, self.lie).atomic(self.atomic);
+        let mut sweep = self.sweep(before, events);
         let mut left = self.states;
         for (index, &event) in chosen.iter().enumerate() {
             let moment = Arc::new(sweep.moment(event));

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use nandle_observe::FOLDER;
+use nandle_observe::disk::{DISK, Disk};
 use nandle_observe::tree::Tree;
 
 use crate::Error;
@@ -27,6 +28,8 @@ pub struct Check {
     pub stays: bool,
     /// Longer than this is a failure.
     pub patience: Duration,
+    /// A state is a drive with this file system, which is mounted for the check.
+    pub disk: Option<Disk>,
 }
 
 /// What a check found.
@@ -86,9 +89,29 @@ impl<'a> Bench<'a> {
             _ => {}
         }
         std::fs::create_dir(&path).map_err(Error::Folder)?;
-        state.store(&path).map_err(Error::Folder)?;
         std::fs::write(&said, output).map_err(Error::Folder)?;
-        if self.check.stays { self.ask(&path) } else { self.run(&path, &said) }
+        let check = self.check;
+        let Some(disk) = &check.disk else {
+            state.store(&path).map_err(Error::Folder)?;
+            return self.asked(&path, &said);
+        };
+        let image = self.folder.path().join(DISK);
+        match std::fs::remove_file(&image) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Folder(e)),
+            _ => {}
+        }
+        state.store(self.folder.path()).map_err(Error::Folder)?;
+        match disk.mount(&image, &path) {
+            Ok(_mounted) => self.asked(&path, &said),
+            Err(e) => {
+                let how = "the file system cannot be mounted".into();
+                Ok(Verdict { passed: false, how, said: e.to_string(), not_found: false })
+            }
+        }
+    }
+
+    fn asked(&mut self, path: &Path, said: &Path) -> Result<Verdict, Error> {
+        if self.check.stays { self.ask(path) } else { self.run(path, said) }
     }
 
     /// Where what the check says is kept.

@@ -122,6 +122,8 @@ pub struct Moment {
     pub replacing: Vec<(usize, FileId)>,
     /// Writes that the drive keeps whole.
     pub whole: Vec<Whole>,
+    /// The drive's sectors are pages.
+    pub large_sectors: bool,
 }
 
 /// A write that reaches flash whole or not at all.
@@ -226,7 +228,7 @@ impl Moment {
             let last = (choice.levels[tear.item] as usize).checked_sub(1);
             let last = last.map(|at| self.items[tear.item].steps[at].event);
             let is_whole = |event| self.whole.iter().any(|whole| whole.event == event);
-            last.is_some_and(|event| tear.byte.is_some() || !is_whole(event))
+            last.is_some_and(|event| tear.byte.is_some() || !(self.large_sectors || is_whole(event)))
         });
     }
 
@@ -408,6 +410,7 @@ pub struct Sweep<'a> {
     said: usize,
     /// Bytes that the drive writes as one; 0 for a sector.
     atomic: u64,
+    large_sectors: bool,
 }
 
 impl<'a> Sweep<'a> {
@@ -426,6 +429,7 @@ impl<'a> Sweep<'a> {
             late: Vec::new(),
             said: 0,
             atomic: 0,
+            large_sectors: false,
         }
     }
 
@@ -433,6 +437,12 @@ impl<'a> Sweep<'a> {
     #[must_use]
     pub fn atomic(self, bytes: u64) -> Self {
         Self { atomic: bytes, ..self }
+    }
+
+    /// The same on a drive whose sectors are pages, which it does not tear.
+    #[must_use]
+    pub fn large_sectors(self, large_sectors: bool) -> Self {
+        Self { large_sectors, ..self }
     }
 
     /// The atomic writes of which pages are pending.
@@ -466,7 +476,8 @@ impl<'a> Sweep<'a> {
         let replacing = self.replacing.clone();
         let whole = if self.atomic > 0 { self.whole(&items) } else { Vec::new() };
         let (event, floor) = (self.next, self.floor.clone());
-        Moment { event, floor, items, said: self.said, fs: self.fs, replacing, whole }
+        let (said, fs, large_sectors) = (self.said, self.fs, self.large_sectors);
+        Moment { event, floor, items, said, fs, replacing, whole, large_sectors }
     }
 
     fn step(&mut self) {

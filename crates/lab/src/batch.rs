@@ -68,6 +68,8 @@ pub fn id_of(run: &Run, traces: &Traces) -> Result<String, Error> {
     };
     put(env!("CARGO_PKG_VERSION"));
     put(&resolved(&run.drive));
+    // Reports call it so.
+    put(&run.drive.scheme());
     // A file counts with its contents: where it lies does not matter.
     let mut asked = run.asked.clone();
     for path in [run.asked.file(), run.drive.config.precondition.age_with.as_deref().map(Path::new)] {

@@ -118,7 +118,7 @@ impl Run {
         memory::check("the device", memory::tables(&drive, unit))?;
         let directory = output.as_deref().map(directory::Directory::create).transpose()?;
         let mut ssd = Ssd::new(&drive.config, unit, seed).map_err(|e| Error::input(e.to_string()))?;
-        let scheme = drive.scheme();
+        let scheme = drive.names();
         drive.complete(&mut ssd);
         notes.extend(ssd.without_time().into_iter().map(|assumed| format!("untimed: {assumed}")));
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });

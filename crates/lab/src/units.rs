@@ -64,6 +64,14 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// Two digits that count, or all before the point.
+#[must_use]
+pub fn quantity(value: f64) -> String {
+    let places = if value == 0.0 { 0.0 } else { 1.0 - value.abs().log10().floor() };
+    let places = places.clamp(0.0, 9.0) as usize;
+    format!("{value:.places$}")
+}
+
 /// A count with thousands separated.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -127,5 +135,7 @@ mod tests {
         assert_eq!(time(9_996.0), "10.0 us");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
+        let shown = [0.0, 0.0537, 0.98, 4.0, 37.2, 1234.5].map(quantity);
+        assert_eq!(shown, ["0", "0.054", "0.98", "4.0", "37", "1234"]);
     }
 }

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+pub mod disk;
 pub mod event;
 #[cfg(feature = "fuse")]
 mod fuse;
@@ -33,6 +34,9 @@ pub enum Error {
     /// The program was not started.
     #[error("{0}: {1}; expected a command")]
     Start(String, io::Error),
+    /// A real file system cannot be had.
+    #[error("--mount {0}: {1}; expected root, mount, and mkfs of that kind")]
+    NoMount(String, String),
     /// The folder itself.
     #[error("the folder of the watched files: {0}; expected a TMPDIR with room")]
     Folder(io::Error),

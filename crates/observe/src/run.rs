@@ -7,6 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use crate::Error;
+use crate::disk::{DISK, Disk};
 use crate::event::Event;
 use crate::recorder::Recorder;
 use crate::tree::Tree;
@@ -35,6 +36,8 @@ pub struct Task {
     pub tree: Tree,
     /// How it is watched.
     pub means: Means,
+    /// The tree is a drive with this file system, on which the program keeps its files; by FUSE only.
+    pub disk: Option<Disk>,
     /// Reads are of interest.
     pub reads: bool,
     /// What the program prints goes on to our standard output.
@@ -82,6 +85,7 @@ impl Task {
         std::fs::create_dir(&path).map_err(Error::Folder)?;
         let recorder = Recorder::new(self.tree.clone(), self.reads);
         match self.means {
+            _ if self.disk.is_some() => self.by_fuse(&path, recorder, stop),
             Means::Calls => self.by_calls(&path, recorder, stop),
             Means::Fuse => self.by_fuse(&path, recorder, stop),
             Means::Any => match self.by_fuse(&path, recorder.clone(), stop) {
@@ -94,7 +98,18 @@ impl Task {
     #[cfg(feature = "fuse")]
     fn by_fuse(&self, path: &Path, recorder: Recorder, stop: &AtomicBool) -> Result<Observation, Error> {
         let mounted = crate::fuse::mount(path, recorder.clone()).map_err(Error::NoFuse)?;
-        let status = self.go(path, &recorder, stop)?;
+        let status = match &self.disk {
+            None => self.go(path, &recorder, stop)?,
+            Some(disk) => {
+                let at = path.with_file_name("mounted");
+                std::fs::create_dir(&at).map_err(Error::Folder)?;
+                let on_it = disk.mount(&path.join(DISK), &at)?;
+                let status = self.go(&at, &recorder, stop)?;
+                // What its cache holds is written, as an hour later.
+                drop(on_it);
+                status
+            }
+        };
         // What was written through mappings and is in the kernel's cache only is not the program's last word
         // but what it never asked to be kept.
         drop(mounted);

@@ -3,7 +3,7 @@
 //! Waiting for a message to begin has no limit, unless a protocol sets one: a disk may be idle for days. But what has
 //! been started has a time by which it must be over, and a byte now and then buys nothing.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,10 @@ const HURRIED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 /// Bytes a second of the slowest link.
 const SLOWEST: usize = 1 << 20;
+/// Bytes that are read ahead, so that many small messages cost one call.
+const AHEAD: usize = 64 << 10;
+/// What is missing of a message goes to its place at once if it is as much as this; else by what is read ahead.
+const LARGE: usize = 16 << 10;
 
 /// Sends an answer, which has less time while others wait for the room that it takes.
 ///
@@ -103,20 +107,21 @@ impl<'a> Timed<'a> {
         Self { by: Some(by), ..Self::new(stream) }
     }
 
-    fn wait_and_read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if let Some(by) = self.by {
-            ready(self.stream.fd(), PollFlags::IN, by)?;
-        }
-        self.stream.read(buf)
-    }
-
-    /// Reads what is there, or waits for it; notes when it came.
-    fn read_and_note(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let (n, slept) = match recv(self.stream.fd(), &mut *buf, RecvFlags::DONTWAIT) {
-            Ok((n, _)) => (n, None),
-            Err(rustix::io::Errno::AGAIN) => {
+    /// Reads what is there, or waits for it; notes when it came, if that is wanted.
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let at_once = if self.by.is_some() || self.marks.is_some() {
+            recv(self.stream.fd(), &mut *buf, RecvFlags::DONTWAIT).map(|(n, _)| n)
+        } else {
+            Err(rustix::io::Errno::AGAIN)
+        };
+        let (n, slept) = match at_once {
+            Ok(n) => (n, None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
                 let since = self.marks.as_ref().map(Marks::now);
-                (self.wait_and_read(buf)?, since)
+                if let Some(by) = self.by {
+                    ready(self.stream.fd(), PollFlags::IN, by)?;
+                }
+                (self.stream.read(buf)?, since)
             }
             Err(e) => return Err(e.into()),
         };
@@ -132,7 +137,7 @@ impl<'a> Timed<'a> {
 
 impl Read for Timed<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = if self.marks.is_some() { self.read_and_note(buf)? } else { self.wait_and_read(buf)? };
+        let n = self.read_some(buf)?;
         self.read += n as u64;
         Ok(n)
     }
@@ -140,7 +145,13 @@ impl Read for Timed<'_> {
 
 /// A client as it is heard: message by message.
 pub(crate) struct Hearing<'a> {
-    reader: BufReader<Timed<'a>>,
+    reader: Timed<'a>,
+    /// What was read ahead: up to `end`, and taken up to `taken`.
+    ahead: Box<[u8]>,
+    taken: usize,
+    end: usize,
+    /// The last message went to its place at once: nothing is read ahead of what is wanted next.
+    large: bool,
     /// By when its handshake must be over.
     handshake: Option<Instant>,
     /// By when data that it was asked for must be there.
@@ -160,21 +171,31 @@ impl<'a> Hearing<'a> {
     }
 
     fn with(stream: &'a Stream, handshake: Duration, message: Duration) -> Self {
-        let reader = BufReader::with_capacity(64 << 10, Timed::new(stream));
         let handshake = Some(Instant::now() + handshake);
-        Self { reader, handshake, due: None, silence: None, message, began: 0 }
+        Self {
+            reader: Timed::new(stream),
+            ahead: vec![0; AHEAD].into_boxed_slice(),
+            taken: 0,
+            end: 0,
+            large: false,
+            handshake,
+            due: None,
+            silence: None,
+            message,
+            began: 0,
+        }
     }
 
     /// From now on it is noted when messages come.
     pub fn note_arrivals(&mut self, clock: Clock) {
-        let timed = self.reader.get_mut();
+        let timed = &mut self.reader;
         timed.marks = Some(Marks::new(clock, timed.read));
     }
 
     /// When the present message came, if that is noted.
     pub fn arrival(&mut self) -> Option<Arrival> {
         let began = self.began;
-        let timed = self.reader.get_mut();
+        let timed = &mut self.reader;
         let marks = timed.marks.as_mut()?;
         marks.look_again(timed.stream.fd());
         Some(marks.of(began))
@@ -182,7 +203,7 @@ impl<'a> Hearing<'a> {
 
     /// The client had as much under way as it may have.
     pub fn held_back(&mut self) {
-        if let Some(marks) = &mut self.reader.get_mut().marks {
+        if let Some(marks) = &mut self.reader.marks {
             marks.held_back();
         }
     }
@@ -199,17 +220,17 @@ impl<'a> Hearing<'a> {
 
     /// It was asked for so many bytes, and has from now on for them; or it owes nothing.
     pub fn owes(&mut self, bytes: Option<usize>) {
-        self.due = bytes.map(|bytes| Instant::now() + self.whole(bytes));
+        self.due = bytes.map(|bytes| Instant::now() + self.message_of(bytes));
     }
 
     /// How long a message of so many bytes may take.
-    fn whole(&self, bytes: usize) -> Duration {
+    fn message_of(&self, bytes: usize) -> Duration {
         self.message + Duration::from_secs((bytes / SLOWEST) as u64)
     }
 
     /// Bytes that are there.
     pub fn buffered(&self) -> usize {
-        self.reader.buffer().len()
+        self.end - self.taken
     }
 
     /// The next `wanted` bytes, in place of what `bytes` held. They begin a message, or `go_on` with one that the
@@ -218,25 +239,54 @@ impl<'a> Hearing<'a> {
     /// # Errors
     /// If they do not come, or not in time.
     pub fn next(&mut self, wanted: usize, go_on: bool, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.clear();
         if !go_on {
-            self.began = self.reader.get_ref().read - self.buffered() as u64;
+            self.began = self.reader.read - self.buffered() as u64;
         }
-        if self.buffered() < wanted {
-            if self.buffered() == 0 && !go_on {
+        if bytes.capacity() < wanted {
+            // What has not come takes no memory: its pages are not touched.
+            *bytes = vec![0; wanted];
+        } else {
+            bytes.resize(wanted, 0);
+        }
+        let mut came = self.take_ahead(bytes);
+        let mut begun = go_on || came > 0;
+        let mut whole = None;
+        while came < wanted {
+            self.reader.by = if begun {
+                let whole = *whole.get_or_insert_with(|| Instant::now() + self.message_of(wanted));
+                earliest([self.handshake, self.due, Some(whole)])
+            } else {
                 let idle = self.silence.map(|limit| Instant::now() + limit);
-                self.reader.get_mut().by = earliest([self.handshake, self.due, idle]);
-                self.reader.fill_buf()?;
-            }
-            if self.buffered() < wanted {
-                let whole = Instant::now() + self.whole(wanted);
-                self.reader.get_mut().by = earliest([self.handshake, self.due, Some(whole)]);
+                earliest([self.handshake, self.due, idle])
+            };
+            begun = true;
+            let left = wanted - came;
+            let n = if left >= LARGE || self.large {
+                self.large = wanted >= LARGE;
+                self.reader.read(&mut bytes[came..])
+            } else {
+                (self.taken, self.end) = (0, 0);
+                self.reader.read(&mut self.ahead).map(|n| {
+                    self.end = n;
+                    self.take_ahead(&mut bytes[came..])
+                })
+            };
+            match n {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => came += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
             }
         }
-        // What has not come takes no memory: its pages are not touched.
-        bytes.reserve_exact(wanted);
-        let came = (&mut self.reader).take(wanted as u64).read_to_end(bytes)?;
-        if came == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        Ok(())
+    }
+
+    /// Takes of what was read ahead as much as there is and fits.
+    fn take_ahead(&mut self, bytes: &mut [u8]) -> usize {
+        let n = self.buffered().min(bytes.len());
+        bytes[..n].copy_from_slice(&self.ahead[self.taken..self.taken + n]);
+        self.taken += n;
+        n
     }
 }
 
@@ -304,6 +354,31 @@ mod tests {
         let _theirs = late.join().expect("sent");
         hearing.may_be_silent(Some(SHORT));
         assert!(hearing.next(4, false, &mut bytes).is_err());
+    }
+
+    #[test]
+    fn messages_come_whole_whatever_their_sizes_and_the_pieces_that_they_come_in() {
+        let (mine, mut theirs) = pair();
+        let sizes: Vec<usize> =
+            [28, 131_072, 28, 4096, 28, 4096, 28, 300_000, 1, LARGE, LARGE - 1, AHEAD + 28, 28, 28].repeat(5);
+        let all: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|n| (n % 251) as u8).collect();
+        let sent = all.clone();
+        let sender = std::thread::spawn(move || {
+            sent.chunks(50_021).for_each(|piece| theirs.write_all(piece).expect("sent"));
+            theirs
+        });
+        let mut hearing = Hearing::with(&mine, LONG, LONG);
+        let (mut at, mut bytes) = (0, vec![9; 70_000]);
+        for (n, &size) in sizes.iter().enumerate() {
+            hearing.next(size, n % 2 == 1, &mut bytes).expect("a message");
+            assert!(bytes == all[at..at + size], "message {n} of {size} bytes");
+            at += size;
+        }
+        drop(sender.join().expect("sent"));
+        assert_eq!(
+            hearing.next(1, false, &mut bytes).map_err(|e| e.kind()),
+            Err(io::ErrorKind::UnexpectedEof)
+        );
     }
 
     #[test]

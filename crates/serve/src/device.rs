@@ -103,9 +103,14 @@ impl Device {
         Self { line: self.line.another(), client, ..self.clone() }
     }
 
-    /// An empty buffer for the data of a write of so many bytes.
+    /// A buffer for the data of a write of so many bytes, in which anything may be.
     pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
         self.buffers.take(bytes)
+    }
+
+    /// Memory that is used again.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// The client that this is a handle of.

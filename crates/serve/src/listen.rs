@@ -10,11 +10,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use crate::Error;
 use crate::lock::lock;
 
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// Bytes of answers that the system is asked to keep for a client of a socket in the file system.
+const SEND_BUFFER: usize = 1 << 20;
 /// How long a client that is turned out may take to leave.
 const GIVES_WAY: Duration = Duration::from_secs(1);
 /// How long clients may take to hear what was already answered, when the server ends.
@@ -135,6 +139,14 @@ impl Stream {
         match self {
             Self::Tcp(s) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
+        }
+    }
+
+    /// Has the system keep more answers for a client that does not take them at once, as it does for TCP by itself. Only
+    /// where nobody asks when an answer left: this hides how long it lies there.
+    pub(crate) fn hold_more(&self) {
+        if let Self::Unix(s) = self {
+            let _ = set_socket_send_buffer_size(s, SEND_BUFFER);
         }
     }
 
@@ -412,18 +424,23 @@ impl<N: Send + 'static> Drop for Listening<N> {
 /// and further ones wait.
 pub(crate) struct Shortage {
     option: &'static str,
-    told: bool,
+    /// When it was last told of.
+    told: Option<Instant>,
 }
+
+/// A shortage that comes back sooner is the same one.
+const SAME_SHORTAGE: Duration = Duration::from_secs(60);
 
 impl Shortage {
     /// Of the server that `option` asked for; there is none yet.
     pub fn of(option: &'static str) -> Self {
-        Self { option, told: false }
+        Self { option, told: None }
     }
 
-    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once.
+    /// There is one, or a client that was gone before it was accepted: waits a little. Says so, once a minute.
     pub fn wait(&mut self, why: &dyn std::fmt::Display) {
-        if !std::mem::replace(&mut self.told, true) {
+        if self.told.is_none_or(|at| at.elapsed() > SAME_SHORTAGE) {
+            self.told = Some(Instant::now());
             let option = self.option;
             let _ = writeln!(
                 io::stderr(),
@@ -431,11 +448,6 @@ impl Shortage {
             );
         }
         std::thread::sleep(Duration::from_millis(50));
-    }
-
-    /// It is over: the next one is told of.
-    pub fn over(&mut self) {
-        self.told = false;
     }
 }
 
@@ -470,8 +482,6 @@ fn accept<N: Default + Send + 'static>(
         if let Err(e) = std::thread::Builder::new().name(manner.thread.into()).spawn(run) {
             clients.leave(slot);
             shortage.wait(&e);
-        } else {
-            shortage.over();
         }
     }
 }

@@ -10,13 +10,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::Shutdown;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use smallvec::SmallVec;
 
 use crate::budget::{Account, Room};
+use crate::buffers::Buffers;
 use crate::clients::{Client, Due};
 use crate::deadline::{self, Hearing};
 use crate::listen::Stream;
@@ -97,6 +97,8 @@ pub(crate) struct Outbox {
     stream: Arc<Stream>,
     account: Arc<Account>,
     client: Arc<Client>,
+    /// Where the memory of what is sent goes.
+    buffers: Arc<Buffers>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -147,9 +149,14 @@ impl Pending {
 
 impl Outbox {
     /// For the client at the other end of `stream`, who has this account.
-    pub fn new(stream: &Arc<Stream>, account: Arc<Account>, client: Arc<Client>) -> Arc<Self> {
-        let (state, wake) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { stream: stream.clone(), account, client, state, wake })
+    pub fn new(
+        stream: &Arc<Stream>,
+        account: Arc<Account>,
+        client: Arc<Client>,
+        buffers: &Arc<Buffers>,
+    ) -> Arc<Self> {
+        let (state, wake, buffers) = (Mutex::default(), Condvar::new(), buffers.clone());
+        Arc::new(Self { stream: stream.clone(), account, client, buffers, state, wake })
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
@@ -220,18 +227,11 @@ impl Outbox {
         let mut state = lock(&self.state);
         state.listed = false;
         while !state.blocked && !state.pieces.is_empty() {
-            let slices: Vec<IoSlice<'_>> = state
-                .pieces
-                .iter()
-                .take(MOST_PIECES)
-                .enumerate()
-                .map(|(n, piece)| {
-                    IoSlice::new(if n == 0 { &piece.bytes[state.sent..] } else { &piece.bytes })
-                })
-                .collect();
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let fd: BorrowedFd<'_> = self.stream.fd();
-            match sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags) {
+            let from = state.sent;
+            let pieces = state.pieces.iter().take(MOST_PIECES).enumerate();
+            let sent =
+                self.send_together(pieces.map(|(n, piece)| &piece.bytes[if n == 0 { from } else { 0 }..]));
+            match sent {
                 Ok(mut n) => {
                     self.are_gone(&mut state, n, false);
                     let (mut answers, mut room) = (0, 0);
@@ -244,7 +244,9 @@ impl Outbox {
                         n -= left;
                         (answers, room) = (answers + first.answers, room + first.room);
                         state.sent = 0;
-                        state.pieces.pop_front();
+                        if let Some(Piece { bytes, .. }) = state.pieces.pop_front() {
+                            self.buffers.give(bytes);
+                        }
                     }
                     self.leave(answers, room);
                 }
@@ -289,7 +291,7 @@ impl Outbox {
                 // What is there leaves together; what the socket does not take is waited for, piece by piece.
                 let slices = batch.iter().enumerate();
                 let slices = slices.map(|(n, piece)| &piece.bytes[if n == 0 { from } else { 0 }..]);
-                let mut taken = if withheld { 0 } else { self.send_together(slices.clone()) };
+                let mut taken = if withheld { 0 } else { self.send_together(slices.clone()).unwrap_or(0) };
                 let (mut gone, mut waited, mut result) = (0, withheld, Ok(()));
                 for bytes in slices {
                     let rest = &bytes[taken.min(bytes.len())..];
@@ -301,7 +303,7 @@ impl Outbox {
                     }
                 }
                 let over = batch.iter().fold((0, 0), |(n, room), p| (n + p.answers, room + p.room));
-                drop(batch);
+                batch.into_iter().for_each(|piece| self.buffers.give(piece.bytes));
                 self.leave(over.0, over.1);
                 state = lock(&self.state);
                 match result {
@@ -313,11 +315,11 @@ impl Outbox {
         }
     }
 
-    /// How much of these the socket takes at once; nothing if it is broken, which whoever waits for it will find.
-    fn send_together<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
-        let slices: SmallVec<[IoSlice<'_>; 16]> = pieces.map(IoSlice::new).collect();
+    /// How much of these the socket takes at once.
+    fn send_together<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> rustix::io::Result<usize> {
+        let slices: SmallVec<[IoSlice<'_>; MOST_PIECES]> = pieces.map(IoSlice::new).collect();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendmsg(self.stream.fd(), &slices, &mut SendAncillaryBuffer::default(), flags).unwrap_or(0)
+        sendmsg(self.stream.fd(), &slices, &mut SendAncillaryBuffer::default(), flags)
     }
 
     /// Nothing more will be asked: waits until everything is answered and sent.
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn a_client_that_does_not_listen_holds_up_nobody_and_misses_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody());
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody(), &Arc::default());
         let writer = std::thread::spawn({
             let outbox = outbox.clone();
             move || outbox.write()
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_costs_nothing() {
         let (mine, theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody());
+        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), nobody(), &Arc::default());
         drop(theirs);
         for _ in 0..5000 {
             Pending::new(&outbox, 1 << 20).answer([vec![1], vec![2; 1000]], None);

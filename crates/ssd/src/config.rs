@@ -139,10 +139,10 @@ pub struct QueueConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum QueueOrder {
     /// All that came later: one queue for the whole drive.
-    #[default]
     Arrival,
     /// Those that go to the same planes, or to the same sectors; where any plane serves, all that came later. Of a
     /// buffer the oldest entry whose plane has room leaves if what the policy chose waits for its own.
+    #[default]
     Plane,
 }
 

@@ -1,6 +1,6 @@
 //! Which format a file is in, from its first bytes and lines.
 use crate::Error;
-use crate::formats::{srt, tsv, vscsi};
+use crate::formats::{biosnoop, blktrace, srt, tsv, vscsi};
 use crate::input::Input;
 use crate::options::{Format, TimeUnit};
 use crate::parse::{Fields, Sep, int, show, time_ns};
@@ -91,6 +91,9 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
     if head.starts_with(b"PAR1") {
         return Ok((Format::NandleParquet, None));
     }
+    if blktrace::big_endian(head).is_some() {
+        return Ok((Format::Blktrace, None));
+    }
     if vscsi::version(head).is_some() {
         return Ok((Format::Vscsi, None));
     }
@@ -122,6 +125,9 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
     }
     if tsv::is_header(start) {
         return Ok((Format::Tsv, None));
+    }
+    if lines().take(LINES).any(biosnoop::is_header) {
+        return Ok((Format::Biosnoop, None));
     }
     let mut fits: HashMap<Format, usize> = HashMap::new();
     let mut total = 0;

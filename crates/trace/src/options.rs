@@ -37,6 +37,10 @@ pub enum Format {
     Wiscsee,
     /// Text output of blkparse.
     Blkparse,
+    /// blktrace's binary records.
+    Blktrace,
+    /// What biosnoop prints.
+    Biosnoop,
     /// fio's iolog, version 2 or 3.
     FioIolog,
     /// VMware vscsiStats binary records, version 1 or 2.
@@ -55,7 +59,7 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which they are listed to people.
-    pub const ALL: [Format; 21] = [
+    pub const ALL: [Format; 23] = [
         Format::Msr,
         Format::Msps,
         Format::Spc,
@@ -70,6 +74,8 @@ impl Format {
         Format::Diskmon,
         Format::Wiscsee,
         Format::Blkparse,
+        Format::Blktrace,
+        Format::Biosnoop,
         Format::FioIolog,
         Format::Vscsi,
         Format::Srt,
@@ -97,6 +103,8 @@ impl Format {
             Format::Diskmon => "diskmon",
             Format::Wiscsee => "wiscsee",
             Format::Blkparse => "blkparse",
+            Format::Blktrace => "blktrace",
+            Format::Biosnoop => "biosnoop",
             Format::FioIolog => "fio-iolog",
             Format::Vscsi => "vscsi",
             Format::Srt => "srt",
@@ -130,6 +138,8 @@ impl Format {
             Format::Blkparse => {
                 "major,minor cpu sequence time(s) pid action rwbs sector(512 B) + size(512 B)"
             }
+            Format::Blktrace => "binary records of 48 bytes and more (version 7)",
+            Format::Biosnoop => "TIME(s) COMM PID DISK T SECTOR(512 B) BYTES [QUE(ms)] LAT(ms)",
             Format::FioIolog => "'fio version 2 iolog' or 'fio version 3 iolog', then file operations",
             Format::Vscsi => "binary records of 32 (version 1) or 40 bytes (version 2)",
             Format::Srt => "binary records of 32-bit words (HP Labs), a text header in front or not",
@@ -259,7 +269,7 @@ pub struct Options {
     pub time_unit: Option<TimeUnit>,
     /// Only this volume (as [`Trace::volumes`](crate::Trace::volumes) names it); otherwise all, side by side.
     pub volume: Option<String>,
-    /// blkparse and WiscSee: the one event of a request's life that counts; `D`, issued to the device, if none.
+    /// blkparse, blktrace and WiscSee: the one event of a request's life that counts; `D`, issued to the device, if none.
     pub action: Option<char>,
     /// The expression, for `regex`.
     pub regex: Option<RegexFormat>,
@@ -271,7 +281,7 @@ impl Options {
     /// An option that would do nothing is an error: the user meant something by it.
     pub(crate) fn check(&self, format: Format) -> Result<(), Error> {
         let refuse = |what: &str| Err(Error::Input(format!("{what} does not apply to format {format}")));
-        if self.action.is_some() && !matches!(format, Format::Blkparse | Format::Wiscsee) {
+        if self.action.is_some() && !matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee) {
             return refuse("an action");
         }
         if self.time_unit.is_some() && matches!(format, Format::Nandle | Format::NandleParquet) {

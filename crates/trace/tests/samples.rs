@@ -253,6 +253,71 @@ fn columns_are_known_by_their_names() {
 }
 
 #[test]
+fn blktrace_is_read_as_blkparse_prints_it() {
+    let trace = check(
+        "blktrace.bin",
+        Format::Blktrace,
+        &[
+            (0, W, MIB, 4096),
+            (400_000, Read, 2 * MIB, 16_384),
+            (500_000, Flush, 0, 0),
+            (600_000, W, 4 * MIB, 8192),
+            (700_000, Trim, 8 * MIB, MIB),
+        ],
+    );
+    assert_eq!(trace.volumes()[0].name, "259,0");
+    let skipped = &trace.counts().skipped;
+    assert_eq!((skipped["message"], skipped["another action"]), (1, 2));
+    assert_eq!(skipped["no data (passthrough command)"], 1);
+    let mut trace = open(&sample("blktrace.bin"), &Options::default()).unwrap();
+    assert_eq!(
+        drain(&mut trace).iter().map(|r| r.fua).collect::<Vec<_>>(),
+        [false, false, false, true, false]
+    );
+    // Another point of a request's life.
+    let options = Options { action: Some('Q'), ..Options::default() };
+    let queued = brief(&drain(&mut open(&sample("blktrace.bin"), &options).unwrap()));
+    assert_eq!(queued, [(0, W, MIB, 4096)]);
+    let options = Options { action: Some('Z'), ..Options::default() };
+    assert!(open(&sample("blktrace.bin"), &options).is_err());
+    // Cut off within a record.
+    let bytes = std::fs::read(sample("blktrace.bin")).unwrap();
+    let cut = std::io::Cursor::new(bytes[..bytes.len() - 9].to_vec());
+    let mut trace = open_reader("cut", Box::new(cut), &Options::default()).unwrap();
+    let error = trace.fill(&mut Vec::new(), 100).expect_err("cut off");
+    assert!(error.to_string().contains("the file ends"), "{error}");
+}
+
+#[test]
+fn biosnoop_counts_from_the_issue_of_requests() {
+    // As bcc prints it, with blanks in a command; two were issued at the same time.
+    check(
+        "biosnoop-bcc.txt",
+        Format::Biosnoop,
+        &[(0, W, MIB, 4096), (0, Read, 2 * MIB, 16_384), (2_750_000, W, 4 * MIB, 8192)],
+    );
+    // As Linux 6.18 gave it to examples/trace/blockio.bt: ext4 on a loop device.
+    let trace = check(
+        "biosnoop.txt",
+        Format::Biosnoop,
+        &[
+            (0, Flush, 0, 0),
+            (16_637_000, W, 17_154 * 512, 81_920),
+            (16_916_000, Flush, 0, 0),
+            (32_221_000, W, 32_842 * 512, 1024),
+            (38_841_000, W, 17_794 * 512, 65_536),
+            (51_959_000, W, 32_854 * 512, 1024),
+        ],
+    );
+    assert_eq!(trace.volumes()[0].name, "7,0");
+    let without =
+        "TIME(ms)     DISK    COMM             PID    LAT(ms)\n611          nvme0n1 bash  4179        10\n";
+    let mut trace = open_reader("bt", Box::new(without.as_bytes()), &Options::default()).unwrap();
+    let error = trace.fill(&mut Vec::new(), 100).expect_err("no addresses");
+    assert!(error.to_string().contains("prints no"), "{error}");
+}
+
+#[test]
 fn vscsi() {
     check(
         "vscsi-v1.bin",

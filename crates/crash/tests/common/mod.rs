@@ -9,9 +9,10 @@ use std::time::Duration;
 use nandle_crash::Error;
 use nandle_crash::campaign::{Campaign, Outcome, output_of};
 use nandle_crash::check::{Bench, Check};
-use nandle_crash::model::{FileSystem, Lie, Sweep};
+use nandle_crash::model::{FileSystem, Lie};
 use nandle_crash::shrink::smallest;
 use nandle_crash::story::{Failure, Names, tell};
+use nandle_observe::disk::Disk;
 use nandle_observe::tree::Tree;
 use nandle_observe::{Means, Task};
 
@@ -55,6 +56,7 @@ pub fn has_fuse() -> bool {
         command: vec!["true".into()],
         tree: Tree::default(),
         means: Means::Fuse,
+        disk: None,
         reads: false,
         echo: false,
     };
@@ -63,6 +65,16 @@ pub fn has_fuse() -> bool {
         eprintln!("skipped: {e}");
     }
     result.is_ok()
+}
+
+/// Whether this user may mount this file system; says so if not.
+pub fn has_file_system(kind: &str) -> bool {
+    let disk = Disk { kind: kind.into(), options: String::new(), bytes: 0 };
+    let made = disk.make(&Tree::default());
+    if let Err(e) = &made {
+        eprintln!("skipped: {e}");
+    }
+    made.is_ok() && has_fuse()
 }
 
 /// A Python that has this module; says so if there is none. One that is not installed is installed for the tests,
@@ -113,6 +125,7 @@ impl Test {
             command: vec![format!("{script} {run}")],
             tree: Tree::default(),
             means: Means::Any,
+            disk: None,
             reads: false,
             echo: false,
         };
@@ -120,6 +133,7 @@ impl Test {
             command: format!("exec {script} {check} --stay"),
             stays: true,
             patience: Duration::from_secs(30),
+            disk: None,
         };
         let campaign = Campaign {
             task,
@@ -160,6 +174,15 @@ impl Test {
         self
     }
 
+    /// On a real file system, with these options of `mount`.
+    pub fn on(mut self, kind: &str, options: &str) -> Self {
+        let disk = Disk { kind: kind.into(), options: options.into(), bytes: 0 };
+        self.campaign.task.tree = disk.make(&self.campaign.task.tree).expect("made");
+        self.campaign.task.disk = Some(disk.clone());
+        self.campaign.check.disk = Some(disk);
+        self
+    }
+
     pub fn states(mut self, states: u64) -> Self {
         self.campaign.states = states;
         self
@@ -190,8 +213,7 @@ impl Test {
         let observation = &outcome.observation;
         let (first, output) = (outcome.first.as_ref().expect("failed"), output_of(&observation.events));
         let campaign = &self.campaign;
-        let sweep = Sweep::new(&observation.before, &observation.events, campaign.fs, campaign.lie)
-            .atomic(campaign.atomic);
+        let sweep = campaign.sweep(&observation.before, &observation.events);
         let mut bench = Bench::new(&campaign.check).expect("a folder");
         let smallest = smallest(first, &sweep, &mut bench, &output).expect("checked");
         let names = Names::new(&observation.before, &observation.events);

@@ -35,14 +35,47 @@ pub struct Drive {
     pub layout: Layout,
     /// Schemes from outside, to be asked before its own.
     pub outside: Vec<Outside>,
+    /// What its scheme was called by who asked for it.
+    called: Option<String>,
+}
+
+/// What a drive's scheme is called.
+#[derive(Clone, Debug, Default)]
+pub struct SchemeNames {
+    /// By who asked for it.
+    pub called: String,
+    /// As a sum of policies.
+    pub resolved: String,
 }
 
 impl Drive {
-    /// Its scheme as a sum, for reports.
+    /// Its scheme as who asked for it called it, else as a sum of policies.
     #[must_use]
     pub fn scheme(&self) -> String {
+        let mut name = self.called.clone().unwrap_or_else(|| scheme::name_of(&self.config));
+        for outside in &self.outside {
+            // Who asked for it by name has named it already.
+            if !split_outside_brackets(&name, '+').contains(&outside.name()) {
+                name = format!("{name}+{}", outside.name());
+            }
+        }
+        name
+    }
+    /// Its scheme as it is called, and as a sum of policies.
+    #[must_use]
+    pub fn names(&self) -> SchemeNames {
+        SchemeNames { called: self.scheme(), resolved: self.resolved_scheme() }
+    }
+    /// Its scheme as a sum of policies, whatever it was called.
+    #[must_use]
+    pub fn resolved_scheme(&self) -> String {
         let own = scheme::name_of(&self.config);
         self.outside.iter().fold(own, |sum, outside| format!("{sum}+{}", outside.name()))
+    }
+    /// A drive of this configuration and these sizes, as a program has them.
+    #[must_use]
+    pub fn new(config: DeviceConfig, layout: Layout) -> Self {
+        Self { config, layout, outside: Vec::new(), called: None }
     }
     /// The same drive without clocks: operations end as soon as they may begin, in the order in which they were decided.
     #[must_use]
@@ -84,7 +117,7 @@ impl Wanted<'_> {
         if !by_hand.is_empty() {
             config = overridden(Table::try_from(&config).unwrap_or_default(), &by_hand)?;
         }
-        Ok(Drive { outside: whole.outside, ..check(config)? })
+        Ok(Drive { outside: whole.outside, called: whole.called, ..check(config)? })
     }
 
     /// The device in `text`, which complaints call `place`.
@@ -92,6 +125,7 @@ impl Wanted<'_> {
     /// # Errors
     /// As those of [`Wanted::load`].
     pub fn load_text(&self, text: &str, place: &str) -> Result<Drive, Error> {
+        let text = &overrides::without_units(text);
         // The file alone first: its complaints have line numbers.
         let mut config = match toml::from_str::<DeviceConfig>(text) {
             Ok(config) => config,
@@ -113,7 +147,8 @@ impl Wanted<'_> {
         let layout = config
             .validate()
             .map_err(|e| Error::input(complain::range(place, text, self.sets, named.giver(&e.field), &e)))?;
-        Ok(Drive { config, layout, outside: named.outside })
+        let called = self.scheme.map(str::to_owned);
+        Ok(Drive { config, layout, outside: named.outside, called })
     }
 }
 
@@ -133,7 +168,7 @@ impl Preset {
 /// If a setting is out of range.
 pub fn check(config: DeviceConfig) -> Result<Drive, Error> {
     let layout = config.validate().map_err(|e: ConfigError| Error::input(e.to_string()))?;
-    Ok(Drive { config, layout, outside: Vec::new() })
+    Ok(Drive::new(config, layout))
 }
 
 /// Whether a sum of policies is one that some device may have.
@@ -157,7 +192,7 @@ pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) 
     if !sets.is_empty() {
         config = overridden(Table::try_from(&config).unwrap_or_default(), sets)?;
     }
-    Ok(Drive { outside, ..check(config)? })
+    Ok(Drive { outside, called: scheme.map(str::to_owned), ..check(config)? })
 }
 
 /// The device in `table` after the overrides `sets`; the first that does not fit is blamed.

@@ -1,6 +1,7 @@
 //! `--set a.b=c`: one field of the device, in TOML's own value syntax; bare words are strings, and
 //! counts and sizes may carry a unit (`queue.depth=1k`, `buffer.bytes=64MiB`).
 
+use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::Error;
@@ -35,17 +36,46 @@ pub(super) fn apply(set: &str, table: &mut Table) -> Result<(), Error> {
     Ok(())
 }
 
+/// The number that a count or size with a unit stands for.
+fn with_unit(key: &str, text: &str) -> Option<i64> {
+    if !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let parsed = if key.ends_with("bytes") { parse_bytes(text) } else { parse_count(text) };
+    parsed.ok().and_then(|n| i64::try_from(n).ok())
+}
+
+/// The device file `text` with counts and sizes that have units (in quotes) as plain numbers, each in its line.
+pub(super) fn without_units(text: &str) -> String {
+    fn walk(table: &DeTable<'_>, found: &mut Vec<(std::ops::Range<usize>, i64)>) {
+        for (key, value) in table {
+            let key = key.get_ref();
+            match value.get_ref() {
+                DeValue::Table(inner) => walk(inner, found),
+                DeValue::String(text) if !TEXTS.contains(&&**key) => {
+                    found.extend(with_unit(key, text).map(|number| (value.span(), number)));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    if let Ok(root) = DeTable::parse(text) {
+        walk(root.get_ref(), &mut found);
+    }
+    found.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    let mut text = text.to_owned();
+    found.into_iter().for_each(|(span, number)| text.replace_range(span, &number.to_string()));
+    text
+}
+
+/// Settings that are words, whatever they look like.
+const TEXTS: [&str; 3] = ["name", "description", "age_with"];
+
 fn parse(key: &str, text: &str) -> Value {
     // A grid's values are TOML: those with a unit stand in quotes.
-    let bare = text.trim_matches('"');
-    let unit = bare.ends_with(|c: char| c.is_ascii_alphabetic());
-    let number =
-        |parsed: Result<u64, String>| parsed.ok().and_then(|n| i64::try_from(n).ok()).map(Value::Integer);
-    if unit
-        && let Some(value) =
-            number(if key.ends_with("bytes") { parse_bytes(bare) } else { parse_count(bare) })
-    {
-        return value;
+    if let Some(number) = with_unit(key, text.trim_matches('"')) {
+        return Value::Integer(number);
     }
     match format!("v = {text}").parse::<Table>() {
         Ok(mut table) if table.len() == 1 => table.remove("v").unwrap_or_else(|| text.into()),

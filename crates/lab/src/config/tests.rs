@@ -119,7 +119,8 @@ fn sums_name_one_policy_a_seam() {
     assert_eq!(scheme("page").expect("a sum").scheme.buffer, "lru");
     assert_eq!(scheme("baseline").expect("a shorthand").scheme.mapping, "page");
     let waflash = load(SMALL, Some("waflash"), &["buffer.bytes=1MiB", "op_ratio=0.9"]).expect("a shorthand");
-    assert_eq!(waflash.scheme(), "pc-lru+multi-version+compaction");
+    assert_eq!(waflash.scheme(), "waflash");
+    assert_eq!(waflash.resolved_scheme(), "pc-lru+multi-version+compaction");
     assert_eq!(scheme("page+victim=fifo").expect("a seam").gc.victim.name(), "fifo");
     assert_eq!(scheme("gc.victim=cost-benefit").expect("a seam").gc.victim.name(), "cost-benefit");
     for (sum, part) in [
@@ -164,4 +165,14 @@ proptest::proptest! {
         let _ = load(SMALL, None, &[&format!("{}={small}", fields[field])]);
         let _ = load(SMALL, None, &[&format!("{}={}", fields[field], small as f64 / 100.0)]);
     }
+}
+
+#[test]
+fn sizes_in_a_file_may_have_units() {
+    let text = SMALL.replace("small", "4k") + "[buffer]\nbytes = \"1.5MiB\" # RAM\n";
+    let drive = load(&text, None, &[]).expect("a device");
+    assert_eq!((drive.config.buffer.bytes, drive.config.name.as_str()), (3 << 19, "4k"));
+    let wrong = text.replace("1.5MiB", "1.5MiX");
+    let message = load(&wrong, None, &[]).expect_err("a complaint");
+    assert!(message.contains("buffer.bytes = \"1.5MiX\""), "{message}");
 }

@@ -16,6 +16,8 @@ pub enum Unit {
     PerSecond,
     /// Bytes per simulated second.
     BytesPerSecond,
+    /// A quantity of any size.
+    Quantity,
 }
 
 impl Unit {
@@ -28,6 +30,7 @@ impl Unit {
             Self::Ns => units::time(value),
             Self::PerSecond => units::count(value as u64),
             Self::BytesPerSecond => format!("{}/s", units::bytes(value as u64)),
+            Self::Quantity => units::quantity(value),
         }
     }
 }
@@ -85,6 +88,8 @@ metrics! {
     "host.all.bw_bytes", "host bandwidth", BytesPerSecond, false, |s| Some(s.host.all.bw_bytes).filter(|&v| v > 0.0);
     "controller.utilisation", "busiest core", Ratio, true, |s| s.controller.utilisation.iter().copied().reduce(f64::max);
     "link.utilisation", "host link", Ratio, true, |s| Some(s.link.utilisation).filter(|&v| v > 0.0);
+    "lifetime.years", "lifetime, years", Quantity, false, |s| s.lifetime.years;
+    "lifetime.kg_co2e_per_tb", "kg CO2e a TB", Quantity, true, |s| s.lifetime.kg_co2e_per_tb;
     "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
 }
 

@@ -6,6 +6,7 @@
 
 mod io_log;
 mod latency;
+mod lifetime;
 pub mod metrics;
 mod pages;
 mod rows;

@@ -8,9 +8,11 @@ use nandle_ssd::nand::{Cause, Counters};
 use nandle_ssd::schemes::SchemeConfig;
 use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 
+use super::lifetime::lifetime;
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
 use super::{Latency, Meter, Steadiness};
+use crate::config::SchemeNames;
 
 /// Percentiles reported, in per cent.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -20,8 +22,8 @@ const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub struct Context {
     /// Name of the workload.
     pub workload: String,
-    /// Scheme of the device, as a sum.
-    pub scheme: String,
+    /// Scheme of the device.
+    pub scheme: SchemeNames,
     /// Seed of every random choice.
     pub seed: u64,
     /// The workload ran to its end.
@@ -98,6 +100,8 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
     let wear = wear(ssd);
+    let worn = steadiness.waf.filter(|&waf| waf > 0.0).or(waf);
+    let lifetime = lifetime(config, logical, written, simulated_ns as f64 / 1e9, worn);
     let addressed = config.unit_geometry();
     let held =
         u64::from(addressed.planes()) * u64::from(layout.kept_blocks + layout.open_blocks) + wear.bad_blocks;
@@ -108,7 +112,8 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
         device: config.name.clone(),
-        scheme: context.scheme,
+        scheme: context.scheme.called,
+        resolved_scheme: context.scheme.resolved,
         workload: context.workload,
         seed: context.seed,
         complete: context.complete,
@@ -168,6 +173,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         },
         flash,
         wear,
+        lifetime,
         recovery: context.recovery,
         faults: Faults {
             program_failures: stats.program_failures,

@@ -30,8 +30,11 @@ group! {
         version: String,
         /// The device's name.
         device: String,
-        /// Its scheme, as a sum of policies.
+        /// Its scheme, as who asked for it called it; else a sum of policies.
         scheme: String,
+        /// Its scheme as a sum of policies.
+        #[serde(default)]
+        resolved_scheme: String,
         /// The workload's name.
         workload: String,
         /// Seed of every random choice.
@@ -107,6 +110,9 @@ group! {
         gc: Gc,
         /// Wear.
         wear: Wear,
+        /// How long the flash lasts at this rate.
+        #[serde(default)]
+        lifetime: Lifetime,
         /// Power cuts (`--power-cut-at`).
         recovery: Recovery,
         /// Operations that failed.
@@ -541,6 +547,22 @@ group! {
         hold_up_max_ns: u64,
         /// Requests under way that were lost.
         requests_lost: u64,
+    }
+}
+group! {
+    /// How long the flash lasts at this rate.
+    Lifetime {
+        /// Logical capacities that the host writes in a day of simulated time; null without a clock or writes.
+        dwpd: Option<f64>,
+        /// Years until each block has been erased `endurance` times, at this rate and `waf_steady` (or `waf`); null as `dwpd`.
+        years: Option<f64>,
+        /// What making the flash emitted, in kg CO2e, for each TB that the host writes before it is worn out: 0.16 kg a GB of
+        /// flash (Tannu and Nair, HotCarbon 2022), over endurance / WAF.
+        kg_co2e_per_tb: Option<f64>,
+        /// Erases that a block stands: `cell.endurance`.
+        endurance: u32,
+        /// The device file has none, so that it is the usual one of such cells: SLC 100,000, MLC 10,000, TLC 3,000, QLC 1,000.
+        endurance_assumed: bool,
     }
 }
 group! {

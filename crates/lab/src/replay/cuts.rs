@@ -6,6 +6,7 @@ use nandle_random::Stream;
 use nandle_ssd::nand::Time;
 
 use crate::Error;
+use crate::units::parse_count;
 
 /// Events between a request and a cut at random behind it, at most.
 const EVENTS: u64 = 64;
@@ -31,7 +32,7 @@ impl FromStr for PowerCuts {
         let mut cuts = Self::default();
         for part in text.split(',').map(str::trim) {
             if let Some(count) = part.strip_prefix("random:") {
-                cuts.random += count.parse::<u32>().map(u64::from).map_err(|_| expected(part))?;
+                cuts.random += parse_count(count).map_err(|_| expected(part))?;
                 continue;
             }
             let digits = part.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(part.len());

@@ -1,21 +1,21 @@
-//! The figures of a run as tiles, those of several as a table and as bars against the first.
+//! The figures of a run as tiles, those of several as tables.
 
-use super::groups::label;
-use super::page::{Csv, Page};
-use super::svg::{self, Bar, escape};
+use super::chart::escape;
+use super::groups::{Family, label};
 use crate::measure::Summary;
 use crate::measure::metrics::{METRICS, Metric, STEADY_BELOW, ratio, steady};
 use crate::run::Loaded;
 use crate::units::bytes;
 
-/// Figures with a chart in comparisons; the table has them all.
-const CHARTED: [&str; 6] = [
+/// Figures that runs are compared by at first sight; the folded table has them all.
+const FIRST: [&str; 7] = [
     "waf",
+    "waf_steady",
     "flash.erases",
-    "host.all.iops",
     "host.write.lat_ns.mean",
     "host.write.lat_ns.percentile.99",
     "host.read.lat_ns.mean",
+    "host.all.iops",
 ];
 
 /// The most telling figures of a run.
@@ -39,9 +39,71 @@ pub(super) fn tiles(s: &Summary) -> String {
     out
 }
 
+/// What a figure is of the first run's, coloured where it matters.
+fn beside(metric: &Metric, value: Option<f64>, base: Option<f64>) -> String {
+    let class = match (value, base) {
+        (Some(v), Some(base)) if (v / base - 1.0).abs() > 0.02 => {
+            if (v < base) == metric.less_is_better {
+                " class=\"good\""
+            } else {
+                " class=\"bad\""
+            }
+        }
+        _ => "",
+    };
+    format!(" <small{class}>{}</small>", ratio(value, base))
+}
+
+/// Least, mean and most of a figure over the seeds of a member.
+fn spread(metric: &Metric, runs: &[Loaded], member: &[usize]) -> Option<(f64, f64, f64)> {
+    let values: Vec<f64> = member.iter().filter_map(|&n| (metric.of)(&runs[n].summary)).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let least = values.iter().copied().reduce(f64::min)?;
+    Some((least, mean, values.iter().copied().fold(least, f64::max)))
+}
+
+/// A row a scheme, seeds averaged: each figure, its spread over seeds, and what it is of the first row's.
+pub(super) fn averaged(runs: &[Loaded], family: &Family) -> String {
+    let shown: Vec<&Metric> = METRICS.iter().filter(|m| FIRST.contains(&m.key)).collect();
+    let shown: Vec<&Metric> =
+        shown.into_iter().filter(|m| runs.iter().any(|run| (m.of)(&run.summary).is_some())).collect();
+    let heads: String = shown.iter().map(|m| format!("<th>{}</th>", escape(m.name))).collect();
+    let mut out =
+        format!("<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>{heads}<th>steady</th></tr>");
+    for (name, member) in &family.members {
+        out += &format!("<tr><td class=\"name\">{}</td>", escape(name).replace('+', "+<wbr>"));
+        for metric in &shown {
+            let own = spread(metric, runs, member);
+            let base = family.members.first().and_then(|(_, first)| spread(metric, runs, first));
+            let Some((least, mean, most)) = own else {
+                out += "<td>-</td>";
+                continue;
+            };
+            let beside = beside(metric, Some(mean), base.map(|b| b.1));
+            let range = match most > least {
+                true => {
+                    format!("<br><small>{} to {}</small>", metric.unit.show(least), metric.unit.show(most))
+                }
+                false => String::new(),
+            };
+            out += &format!("<td>{}{beside}{range}</td>", metric.unit.show(mean));
+        }
+        let held = member.iter().filter(|&&n| runs[n].summary.steady_state).count();
+        let wrote = member.iter().filter(|&&n| runs[n].summary.waf.is_some()).count();
+        let word = match (held, wrote) {
+            (_, 0) => "-".to_owned(),
+            (held, wrote) if held == wrote => "yes".into(),
+            (0, _) => "no".into(),
+            (held, wrote) => format!("{held} of {wrote}"),
+        };
+        out += &format!("<td>{word}</td></tr>");
+    }
+    out + "</table></div>"
+}
+
 /// Rows are figures, columns are runs: a figure, and what it is of the first run's.
 pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
-    let mut out = String::from("<div class=\"scroll\"><table><tr><th></th>");
+    let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>");
     for &n in group {
         out += &format!("<th>{}</th>", escape(&label(&runs[n], runs)));
     }
@@ -54,57 +116,15 @@ pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
         out += &format!("<tr><td>{}</td>", escape(metric.name));
         for (n, value) in values.iter().enumerate() {
             let shown = value.map_or_else(|| "-".into(), |v| metric.unit.show(v));
-            let class = match (value, values[0]) {
-                (Some(v), Some(base)) if n > 0 && (v / base - 1.0).abs() > 0.02 => {
-                    if (*v < base) == metric.less_is_better { " class=\"good\"" } else { " class=\"bad\"" }
-                }
-                _ => "",
-            };
-            let beside = if n > 0 {
-                format!(" <small{class}>{}</small>", ratio(*value, values[0]))
-            } else {
-                String::new()
-            };
+            let beside = if n > 0 { beside(metric, *value, values[0]) } else { String::new() };
             out += &format!("<td>{shown}{beside}</td>");
         }
         out += "</tr>";
         if metric.key == STEADY_BELOW {
-            out += "<tr><td>steady</td>";
-            for &n in group {
-                out += &format!("<td>{}</td>", steady(&runs[n].summary));
-            }
-            out += "</tr>";
+            let held: String =
+                group.iter().map(|&n| format!("<td>{}</td>", steady(&runs[n].summary))).collect();
+            out += &format!("<tr><td>steady</td>{held}</tr>");
         }
     }
     out + "</table></div>"
-}
-
-/// The charted figures of a group, each against the first run's.
-pub(super) fn comparisons(page: &mut Page, runs: &[Loaded], group: &[usize]) {
-    for metric in METRICS.iter().filter(|m| CHARTED.contains(&m.key)) {
-        comparison(page, metric, runs, group);
-    }
-}
-
-fn comparison(page: &mut Page, metric: &Metric, runs: &[Loaded], group: &[usize]) {
-    let values: Vec<Option<f64>> = group.iter().map(|&n| (metric.of)(&runs[n].summary)).collect();
-    let Some(base) = values[0].filter(|&b| b != 0.0) else { return };
-    let mut csv = Csv::new(["scheme", metric.key, "of_the_first"]);
-    let bars: Vec<Bar> = group
-        .iter()
-        .zip(&values)
-        .enumerate()
-        .filter_map(|(at, (&n, value))| Some((at, n, (*value)?)))
-        .map(|(at, n, value)| {
-            csv.row([label(&runs[n], runs), value.to_string(), (value / base).to_string()]);
-            Bar {
-                label: label(&runs[n], runs),
-                parts: vec![value / base],
-                colour: at,
-                shown: format!("{:.2}x · {}", value / base, metric.unit.show(value)),
-            }
-        })
-        .collect();
-    let hint = if metric.less_is_better { "less is better" } else { "more is better" };
-    page.card(metric.name, hint, &svg::bars(metric.name, &bars, Some(1.0)), &csv);
 }

@@ -23,6 +23,32 @@ pub fn grouped<'a>(runs: impl Iterator<Item = &'a Summary>) -> Vec<Vec<usize>> {
     groups
 }
 
+/// Runs of one workload on one device.
+pub(super) struct Family {
+    /// The workload and the device.
+    pub name: String,
+    /// What tells runs apart but for their seeds, and the runs of each; the first is what others are compared with.
+    pub members: Vec<(String, Vec<usize>)>,
+}
+
+/// Runs by workload and device, in order.
+pub(super) fn families(runs: &[Loaded]) -> Vec<Family> {
+    let mut found: Vec<Family> = Vec::new();
+    for (n, run) in runs.iter().enumerate() {
+        let name = format!("{} on {}", run.summary.workload, run.summary.device);
+        let at = found.iter().position(|family| family.name == name).unwrap_or_else(|| {
+            found.push(Family { name, members: Vec::new() });
+            found.len() - 1
+        });
+        let (label, members) = (label(run, runs), &mut found[at].members);
+        match members.iter_mut().find(|(name, _)| *name == label) {
+            Some((_, seeds)) => seeds.push(n),
+            None => members.push((label, vec![n])),
+        }
+    }
+    found
+}
+
 /// What tells a run from the others of its group: its scheme, then the settings in which runs of that
 /// scheme differ.
 pub(super) fn label(run: &Loaded, all: &[Loaded]) -> String {
@@ -38,9 +64,17 @@ pub(super) fn label(run: &Loaded, all: &[Loaded]) -> String {
     let apart: Vec<String> = mine
         .iter()
         .filter(|(name, _)| differs(name))
-        .map(|(name, value)| format!("{name}={value}"))
+        .map(|(name, value)| format!("{name}={}", shortened(value)))
         .collect();
     std::iter::once(own.0).chain(apart).collect::<Vec<_>>().join(", ")
+}
+
+/// A number with as many digits as tell values apart; anything else as it is.
+fn shortened(value: &str) -> String {
+    match value.parse::<f64>() {
+        Ok(number) if value.len() > 8 && value.contains('.') => format!("{number:.4}"),
+        _ => value.to_owned(),
+    }
 }
 
 /// The settings of a device file, each by its full name.

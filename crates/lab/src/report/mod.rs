@@ -1,16 +1,15 @@
 //! Reports: runs that were done, as one HTML file that opens anywhere.
 //!
 //! Everything comes from the files of run directories ([`Loaded`]), so that a report can be made again
-//! at any time. Charts are inline SVG drawn by [`svg`]: there is no script in the page and nothing is
-//! fetched.
+//! at any time. Charts are drawn by a script that the page carries along ([`chart`]): nothing is fetched.
 
+pub mod chart;
 mod figures;
 mod groups;
 pub mod ledger;
 mod over_time;
 mod page;
 mod side_by_side;
-pub mod svg;
 mod swept;
 
 use std::collections::BTreeSet;
@@ -22,13 +21,15 @@ use crate::measure::metrics::ratio;
 use crate::run::Loaded;
 use crate::units::{count, time};
 pub use groups::grouped;
-use groups::label;
+use groups::{families, label};
 use page::Page;
 pub use page::STYLE;
 use side_by_side::Shown;
 
 /// Runs shown chart by chart; further ones are in the tables alone.
 const DETAILED: usize = 12;
+/// Sentences of a verdict that stand above the rest; more are folded away.
+const SENTENCES: usize = 3;
 
 /// Writes `report.html` in the directory of a run.
 ///
@@ -69,46 +70,59 @@ pub fn of_run(run: &Loaded) -> String {
     page.finish()
 }
 
-/// The report of several runs, normalised to the first of each workload, device and seed.
+/// The report of several runs, each family normalised to its first; seeds are averaged, with their spread.
 #[must_use]
 pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
     let groups = grouped(runs.iter().map(|run| &run.summary));
-    let mut page = Page::new(title, &verdict_of(runs, &groups));
-    for group in &groups {
-        let first = &runs[group[0]].summary;
-        page.heading(&format!("{} on {}, seed {}", first.workload, first.device, first.seed));
-        page.wide(&figures::table(runs, group));
-        if group.len() > 1 {
-            figures::comparisons(&mut page, runs, group);
-        }
+    let families = families(runs);
+    let (said, more) = verdict_of(runs, &groups);
+    let mut page = Page::new(title, &said);
+    if !more.is_empty() {
+        page.fold(&format!("{} more", more.len()));
+        page.notes(&more);
+        page.unfold();
     }
+    for family in &families {
+        page.heading(&family.name);
+        page.wide(&figures::averaged(runs, family));
+    }
+    page.wide(
+        "<p class=\"hint\">Small figures: the mean as a multiple of the first row's, and the range over seeds. \
+         Green is better, red worse: less is better but for requests per second.</p>",
+    );
     swept::charts(&mut page, runs);
-    let notes: BTreeSet<&String> = runs.iter().flat_map(|run| &run.summary.notes).collect();
-    page.notes(&notes.into_iter().cloned().collect::<Vec<_>>());
-    if runs.len() > DETAILED {
-        page.notes(&[format!(
-            "Charts of the first {DETAILED} of {} runs; each run directory has its own report.",
-            runs.len()
-        )]);
-    }
+    // Curves of one group at first sight; where there are more, a sweep's tables and curves come first.
+    let folded = groups.len() > 1;
     for group in &groups {
-        let shown: Vec<Shown<'_>> = group
-            .iter()
-            .filter(|&&n| n < DETAILED)
+        let shown: Vec<Shown<'_>> = (group.iter().filter(|&&n| n < DETAILED))
             .map(|&n| Shown { label: label(&runs[n], runs), run: &runs[n] })
             .collect();
-        if let Some(first) = shown.first() {
-            page.heading(&format!(
-                "{} on {}: latencies and flash operations",
-                first.summary.workload, first.summary.device
-            ));
-            side_by_side::charts(&mut page, &shown);
+        let Some(first) = shown.first() else { continue };
+        let name =
+            format!("{} on {}, seed {}", first.summary.workload, first.summary.device, first.summary.seed);
+        if folded {
+            page.fold(&format!("{name}: latencies, flash operations, time, all figures"));
+        } else {
+            page.heading(&format!("{name}: latencies, flash operations, time"));
         }
+        side_by_side::charts(&mut page, &shown);
+        match shown.as_slice() {
+            [one] => over_time::details(&mut page, one),
+            several => over_time::together(&mut page, several),
+        }
+        if !folded {
+            page.fold("All figures");
+        }
+        page.wide(&figures::table(runs, group));
+        page.unfold();
     }
-    for (n, run) in runs.iter().enumerate().take(DETAILED) {
-        page.heading(&format!("{}, {}: {}", run.summary.workload, run.summary.device, label(&runs[n], runs)));
-        over_time::details(&mut page, run);
+    let notes: BTreeSet<&String> = runs.iter().flat_map(|run| &run.summary.notes).collect();
+    page.notes(&notes.into_iter().cloned().collect::<Vec<_>>());
+    let mut notes = vec!["Each run directory has a report of its own, with its parts over time.".to_owned()];
+    if runs.len() > DETAILED {
+        notes.push(format!("Charts of the first {DETAILED} of {} runs.", runs.len()));
     }
+    page.notes(&notes);
     page.heading("Configurations");
     for run in runs.iter().take(DETAILED) {
         page.folded(&format!("{}: {}", run.summary.workload, label(run, runs)), &run.config);
@@ -150,8 +164,9 @@ pub fn verdict(s: &Summary) -> String {
     )
 }
 
-fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
-    let said: Vec<String> = groups
+/// What the first groups come to, and what the others do.
+fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> (String, Vec<String>) {
+    let mut said: Vec<String> = groups
         .iter()
         .filter_map(|group| {
             let names: Vec<String> = group.iter().map(|&n| label(&runs[n], runs)).collect();
@@ -160,18 +175,20 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> String {
             best(&members)
         })
         .collect();
-    match said.as_slice() {
-        [] => format!("{} runs.", runs.len()),
-        some => some.join(" "),
-    }
+    let more = said.split_off(said.len().min(SENTENCES));
+    if said.is_empty() { (format!("{} runs.", runs.len()), more) } else { (said.join(" "), more) }
 }
+
+/// Figures that differ by no more, as a share, are level.
+const LEVEL: f64 = 0.005;
 
 /// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
 /// there is nothing to compare.
 #[must_use]
 pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     let (&(base, first), others) = group.split_first()?;
-    let waf = |s: &Summary| s.waf.filter(|w| w.is_finite());
+    // Of a steady drive: what it was on the way there says how it began.
+    let waf = |s: &Summary| s.waf_steady.or(s.waf).filter(|w| w.is_finite());
     let least = |s: &Summary| waf(s).unwrap_or(f64::MAX);
     let written = others.iter().filter(|(_, s)| waf(s).is_some());
     let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
@@ -189,13 +206,22 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
             s.steady_state_reason
         ));
     }
-    let so = if waf(best)? < waf(first)? { "writes least flash" } else { "comes nearest" };
-    Some(format!(
-        "{}: {name} {so}, {} the WAF of {base} ({:.2} against {:.2}) at {} its mean write latency.",
-        first.workload,
+    let against = format!(
+        "{} the WAF of {base} ({:.2} against {:.2})",
         ratio(waf(best), waf(first)),
         waf(best)?,
-        waf(first)?,
-        ratio(mean(best), mean(first))
-    ))
+        waf(first)?
+    );
+    let so = match waf(best)? / waf(first)? {
+        change if change < 1.0 - LEVEL => format!("{name} writes least flash, {against}"),
+        change if change <= 1.0 + LEVEL => format!("{name} is no better and no worse, {against}"),
+        _ if others.len() == 1 => format!("{name} is worse, {against}"),
+        _ => format!("all are worse than {base}; {name} comes nearest, {against}"),
+    };
+    let latency = match mean(best).zip(mean(first)).map(|(best, first)| best / first) {
+        Some(change) if change > 1.0 + LEVEL => format!(", and worse in mean write latency, {change:.2}x"),
+        Some(change) => format!(", at {change:.2}x its mean write latency"),
+        None => String::new(),
+    };
+    Some(format!("{}: {so}{latency}.", first.workload))
 }

@@ -1,10 +1,10 @@
-//! Charts of one run over time, and of its streams.
+//! Charts over time: of one run and its streams, and of several on one axis.
 
 use arrow_array::{Array, Float64Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
 
+use super::chart::{self, Axis, Bar, Plot, Series, Show, strips};
 use super::page::{Csv, Page};
-use super::side_by_side::{CAUSES, occurring};
-use super::svg::{self, Axis, Bar, figure};
+use super::side_by_side::{CAUSES, Shown};
 use crate::measure::Summary;
 use crate::run::Loaded;
 use crate::units::{bytes, time};
@@ -48,6 +48,17 @@ impl Cells {
         self.edges.len() - 1
     }
 
+    /// Layers with a figure a cell, one on another.
+    fn layers(&self, what: &str, y: Axis, layers: impl Iterator<Item = (String, Vec<f64>)>) -> Plot {
+        // Each figure holds up to the end of its cell, the last one too.
+        let stepped = |values: &[f64]| values.iter().chain(values.last()).copied().collect::<Vec<f64>>();
+        let series =
+            layers.map(|(name, values)| Series::new(&name, self.edges.iter().copied().zip(stepped(&values))));
+        let mark = self.measured.map(|at| (at, "measured from here".to_owned()));
+        let x = Axis::linear("simulated time", Show::Seconds);
+        Plot { stacked: true, stepped: true, mark, ..Plot::lines(what, x, y, series.collect()) }
+    }
+
     /// A column added up.
     fn sum(&self, series: &RecordBatch, name: &str) -> Vec<f64> {
         let mut out = vec![0.0; self.count()];
@@ -66,10 +77,6 @@ fn real<'a>(series: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
     series.column_by_name(name)?.as_any().downcast_ref()
 }
 
-fn seconds(v: f64) -> String {
-    if v == 0.0 { "0 s".into() } else { time(v * 1e9) }
-}
-
 /// What a run did over time.
 pub(super) fn details(page: &mut Page, run: &Loaded) {
     let series = &run.series;
@@ -79,8 +86,8 @@ pub(super) fn details(page: &mut Page, run: &Loaded) {
     }
     throughput(page, series, &cells);
     by_user(page, run, &cells);
-    free_blocks(page, series, &cells);
-    reclaim_units(page, run, &cells);
+    free_blocks(page, &[("free blocks".to_owned(), points(series, "free_blocks"))]);
+    reclaim_units(page, run);
     utilisation(page, run, &cells);
     streams(page, &run.summary);
 }
@@ -129,27 +136,16 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     let usual = sorted[(sorted.len() - 1) * 9 / 10].max(run.summary.waf.unwrap_or(1.0));
     let most = sorted.last().copied().unwrap_or(1.0);
     let cut = most > 3.0 * usual;
-    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", svg::short) };
-    let x = Axis::linear("simulated time", seconds);
-    let chart = svg::layers(
-        "write amplification over time",
-        &cells.edges,
-        &layers,
-        &x,
-        &y,
-        cells.measured.map(|at| (at, "measured from here")),
-    );
+    let y = Axis { to: cut.then_some(2.0 * usual), ..Axis::linear("WAF", Show::Number) };
+    let named = CAUSES.iter().map(|cause| cause.1.to_owned()).zip(layers);
+    let plot =
+        cells.layers("write amplification over time", y, named.filter(|l| l.1.iter().any(|&v| v > 0.0)));
     let hint = if cut {
         format!("Cut off at the top: the highest cell is {most:.1}.")
     } else {
         "The parts add up, interval by interval.".into()
     };
-    page.card(
-        "WAF over time",
-        &hint,
-        &(occurring(&CAUSES.map(|c| c.1), |n| layers[n].iter().any(|&v| v > 0.0)) + &chart),
-        &csv,
-    );
+    page.card("WAF over time", &hint, &plot.html(), &csv);
 }
 
 fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
@@ -161,22 +157,10 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
     for (borders, (reads, writes)) in cells.edges.windows(2).zip(layers[0].iter().zip(&layers[1])) {
         csv.row([borders[0], borders[1], *reads, *writes].map(|v| v.to_string()));
     }
-    let y = Axis::linear("host bandwidth, MB/s", |v| svg::short(v / 1e6));
-    let x = Axis::linear("simulated time", seconds);
-    let chart = svg::layers(
-        "host bandwidth over time",
-        &cells.edges,
-        &layers,
-        &x,
-        &y,
-        cells.measured.map(|at| (at, "measured from here")),
-    );
-    page.card(
-        "Host bandwidth over time",
-        "Reads and writes, one on the other.",
-        &(svg::legend(&["reads", "writes"]) + &chart),
-        &csv,
-    );
+    let y = Axis::linear("MB/s", Show::Megabytes);
+    let named = ["reads", "writes"].map(str::to_owned).into_iter().zip(layers);
+    let plot = cells.layers("host bandwidth over time", y, named);
+    page.card("Host bandwidth over time", "Reads and writes, one on the other.", &plot.html(), &csv);
 }
 
 /// Numbers of a column of lists: those of each row.
@@ -217,41 +201,88 @@ fn by_user(page: &mut Page, run: &Loaded, cells: &Cells) {
     let mut order: Vec<usize> = (0..users.len()).collect();
     let total = |n: usize| rates[n].iter().flatten().sum::<f64>();
     order.sort_by(|&a, &b| total(b).total_cmp(&total(a)));
-    let (most, others) = order.split_at(order.len().min(svg::COLOURS - 1));
+    let (most, others) = order.split_at(order.len().min(chart::COLOURS - 1));
     let sum = |of: &[usize]| -> Vec<f64> {
         (0..cells.count()).map(|cell| of.iter().flat_map(|&n| rates[n][cell]).sum()).collect()
     };
-    let mut names: Vec<&str> = most.iter().map(|&n| users[n].name.as_str()).collect();
-    let mut layers: Vec<Vec<f64>> = most.iter().map(|&n| sum(&[n])).collect();
+    let mut layers: Vec<(String, Vec<f64>)> =
+        most.iter().map(|&n| (users[n].name.clone(), sum(&[n]))).collect();
     if !others.is_empty() {
-        names.push("others");
-        layers.push(sum(others));
+        layers.push(("others".to_owned(), sum(others)));
     }
-    let y = Axis::linear("reads and writes, MB/s", |v| svg::short(v / 1e6));
-    let x = Axis::linear("simulated time", seconds);
-    let chart = svg::layers("bandwidth by user", &cells.edges, &layers, &x, &y, None);
-    page.card("Bandwidth by user", "One on the other.", &(svg::legend(&names) + &chart), &csv);
+    let y = Axis::linear("reads and writes, MB/s", Show::Megabytes);
+    let plot = cells.layers("bandwidth by user", y, layers.into_iter());
+    page.card("Bandwidth by user", "One on the other.", &plot.html(), &csv);
 }
 
-fn free_blocks(page: &mut Page, series: &RecordBatch, cells: &Cells) {
-    let (Some(free), Some(start)) = (whole(series, "free_blocks"), whole(series, "start_ns")) else { return };
-    let points: Vec<(f64, f64)> =
-        (0..series.num_rows()).map(|row| (start.value(row) as f64 / 1e9, free.value(row) as f64)).collect();
-    let mut csv = Csv::new(["start_s", "free_blocks"]);
-    points.iter().for_each(|p| csv.row([p.0.to_string(), p.1.to_string()]));
-    let x =
-        Axis { from_zero: false, to: cells.edges.last().copied(), ..Axis::linear("simulated time", seconds) };
-    let y = Axis::linear("free blocks", figure);
-    page.card(
-        "Free blocks",
-        "Where the line is flat and low, collection keeps up with the host.",
-        &svg::lines("free blocks over time", &[points], &x, &y),
-        &csv,
-    );
+/// A figure of each row of a run's time series, at the row's beginning.
+fn points(series: &RecordBatch, name: &str) -> Vec<(f64, f64)> {
+    let (Some(figures), Some(start)) = (whole(series, name), whole(series, "start_ns")) else {
+        return Vec::new();
+    };
+    (0..series.num_rows()).map(|row| (start.value(row) as f64 / 1e9, figures.value(row) as f64)).collect()
+}
+
+fn free_blocks(page: &mut Page, runs: &[(String, Vec<(f64, f64)>)]) {
+    let mut csv = Csv::new(["scheme", "start_s", "free_blocks"]);
+    for (label, points) in runs {
+        points.iter().for_each(|p| csv.row([label.clone(), p.0.to_string(), p.1.to_string()]));
+    }
+    let series = runs.iter().map(|(label, points)| Series::new(label, points.iter().copied())).collect();
+    let x = Axis::linear("simulated time", Show::Seconds);
+    let plot = Plot::lines("free blocks over time", x, Axis::linear("free blocks", Show::Number), series);
+    let hint = "Where the line is flat and low, collection keeps up with the host.";
+    page.card("Free blocks", hint, &plot.html(), &csv);
+}
+
+/// What several runs did over time, a curve each on one axis.
+pub(super) fn together(page: &mut Page, runs: &[Shown<'_>]) {
+    let mut lines = [Vec::new(), Vec::new(), Vec::new()];
+    let mut csv = Csv::new(["scheme", "from_s", "waf", "host_bytes_per_s", "chips_busy"]);
+    for run in runs {
+        let Some(cells) = Cells::of(&run.series) else { continue };
+        let sum = |name: &str| cells.sum(&run.series, name);
+        let (written, read) = (sum("write_bytes"), sum("read_bytes"));
+        let mut programmed = vec![0.0; cells.count()];
+        if let (Some(waf), Some(host)) = (real(&run.series, "waf"), whole(&run.series, "write_bytes")) {
+            for (row, &cell) in cells.of_row.iter().enumerate().filter(|(row, _)| !waf.is_null(*row)) {
+                programmed[cell] += waf.value(row) * host.value(row) as f64;
+            }
+        }
+        let busy = busy(run, &cells).map(|(chips, _)| chips).unwrap_or_default();
+        let mut points = [Vec::new(), Vec::new(), Vec::new()];
+        for cell in 0..cells.count() {
+            let (at, width) = (cells.edges[cell], cells.edges[cell + 1] - cells.edges[cell]);
+            let waf = (written[cell] > 0.0).then(|| programmed[cell] / written[cell]);
+            let rate = (written[cell] + read[cell]) / width.max(1e-9);
+            points[0].extend(waf.map(|waf| (at, waf)));
+            points[1].push((at, rate));
+            let mean = busy.iter().map(|chip| chip[cell]).sum::<f64>() / busy.len().max(1) as f64;
+            points[2].push((at, 100.0 * mean));
+            let waf = waf.map_or_else(String::new, |waf| waf.to_string());
+            csv.row([run.label.clone(), at.to_string(), waf, rate.to_string(), mean.to_string()]);
+        }
+        for (lines, points) in lines.iter_mut().zip(points) {
+            lines.push(Series::new(&run.label, points));
+        }
+    }
+    let [waf, rate, busy] = lines;
+    let x = Axis::linear("simulated time", Show::Seconds);
+    for (title, y, series) in [
+        ("WAF over time", Axis::linear("WAF", Show::Number), waf),
+        ("Host bandwidth over time", Axis::linear("reads and writes, MB/s", Show::Megabytes), rate),
+        ("How busy the chips were", Axis::linear("mean of all chips", Show::Percent), busy),
+    ] {
+        if series.iter().any(|s| !s.x.is_empty()) {
+            page.card(title, "A curve a run.", &Plot::lines(title, x.clone(), y, series).html(), &csv);
+        }
+    }
+    let free = |run: &Shown<'_>| (run.label.clone(), points(&run.series, "free_blocks"));
+    free_blocks(page, &runs.iter().map(free).collect::<Vec<_>>());
 }
 
 /// Blocks by the stream, or placement handle, that wrote them.
-fn reclaim_units(page: &mut Page, run: &Loaded, cells: &Cells) {
+fn reclaim_units(page: &mut Page, run: &Loaded) {
     let series = &run.series;
     let (Some(blocks), Some(start)) = (lists(series, "group_blocks"), whole(series, "start_ns")) else {
         return;
@@ -273,47 +304,46 @@ fn reclaim_units(page: &mut Page, run: &Loaded, cells: &Cells) {
     if groups.is_empty() {
         return;
     }
-    let names: Vec<String> = groups.iter().map(|&n| name(n)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut csv = Csv::new(std::iter::once("start_s").chain(names.iter().copied()));
-    let mut lines = vec![vec![]; groups.len()];
+    let mut series: Vec<Series> = groups.iter().map(|&n| Series::new(&name(n), [])).collect();
+    let mut csv = Csv::new(std::iter::once("start_s").chain(series.iter().map(|s| s.name.as_str())));
     for (row, counts) in rows.iter().enumerate().filter(|(_, counts)| !counts.is_empty()) {
         let at = start.value(row) as f64 / 1e9;
         let counts: Vec<u64> = groups.iter().map(|&n| counts.get(n).copied().unwrap_or(0)).collect();
-        lines.iter_mut().zip(&counts).for_each(|(line, &count)| line.push((at, count as f64)));
+        for (line, &count) in series.iter_mut().zip(&counts) {
+            line.x.push(at);
+            line.y.push(count as f64);
+        }
         csv.row(std::iter::once(at.to_string()).chain(counts.iter().map(u64::to_string)));
     }
-    let x =
-        Axis { from_zero: false, to: cells.edges.last().copied(), ..Axis::linear("simulated time", seconds) };
-    let y = Axis::linear("blocks", figure);
-    page.card(
-        "Reclaim units",
-        "Blocks written, by the stream or placement handle whose data they were opened for.",
-        &(svg::legend(&names) + &svg::lines("reclaim units over time", &lines, &x, &y)),
-        &csv,
-    );
+    let x = Axis::linear("simulated time", Show::Seconds);
+    let plot = Plot::lines("reclaim units over time", x, Axis::linear("blocks", Show::Number), series);
+    let hint = "Blocks written, by the stream or placement handle whose data they were opened for.";
+    page.card("Reclaim units", hint, &plot.html(), &csv);
 }
 
-fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
-    let Some(busy_ns) = lists(&run.series, "chip_busy_ns") else { return };
-    let geometry: Option<nandle_ssd::DeviceConfig> = toml::from_str(&run.config).ok();
-    let Some(geometry) = geometry.map(|config| config.geometry) else { return };
-    let chips = geometry.chips() as usize;
-    let mut busy = vec![vec![0.0; cells.count()]; chips];
+/// The share of each cell in which each chip was busy, and chips a channel.
+fn busy(run: &Loaded, cells: &Cells) -> Option<(Vec<Vec<f64>>, usize)> {
+    let busy_ns = lists(&run.series, "chip_busy_ns")?;
+    let config: nandle_ssd::DeviceConfig = toml::from_str(&run.config).ok()?;
+    let mut busy = vec![vec![0.0; cells.count()]; config.geometry.chips() as usize];
     for (row, &cell) in cells.of_row.iter().enumerate() {
         for (chip, ns) in busy.iter_mut().zip(busy_ns(row)) {
             chip[cell] += ns as f64;
         }
     }
-    let dies = f64::from(geometry.dies_per_chip);
-    let share =
-        |ns: f64, cell: usize| ns / ((cells.edges[cell + 1] - cells.edges[cell]) * 1e9 * dies).max(1.0);
-    let shares: Vec<Vec<f64>> = busy
-        .iter()
-        .map(|chip| chip.iter().enumerate().map(|(cell, &ns)| share(ns, cell)).collect())
-        .collect();
+    let dies = f64::from(config.geometry.dies_per_chip);
+    for chip in &mut busy {
+        for (cell, ns) in chip.iter_mut().enumerate() {
+            *ns /= ((cells.edges[cell + 1] - cells.edges[cell]) * 1e9 * dies).max(1.0);
+        }
+    }
+    Some((busy, config.geometry.chips_per_channel as usize))
+}
+
+fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
+    let Some((shares, per_channel)) = busy(run, cells) else { return };
+    let chips = shares.len();
     let mut csv = Csv::new(["chip", "channel", "from_s", "to_s", "busy"]);
-    let per_channel = geometry.chips_per_channel as usize;
     for (chip, row) in shares.iter().enumerate() {
         for (cell, share) in row.iter().enumerate() {
             csv.row([
@@ -343,12 +373,12 @@ fn utilisation(page: &mut Page, run: &Loaded, cells: &Cells) {
     } else {
         beside
     };
-    let x = Axis::linear("simulated time", seconds);
     let what = if chips > 64 { "A row is a channel." } else { "A row is a chip." };
+    let ends = [0, cells.count()].map(|n| time(cells.edges[n] * 1e9));
     page.card(
         "How busy the chips were",
-        what,
-        &svg::heat("utilisation of chips over time", &cells.edges, &rows, &beside, &x),
+        &format!("{what} The fuller the colour, the busier."),
+        &strips("utilisation of chips over time", &rows, &beside, [&ends[0], &ends[1]]),
         &csv,
     );
 }
@@ -387,7 +417,7 @@ fn streams(page: &mut Page, s: &Summary) {
     page.card(
         "WAF by stream",
         "Bytes programmed for a stream, copies included, by host bytes in it.",
-        &svg::bars("WAF by stream", &bars, Some(1.0)),
+        &chart::bars("WAF by stream", &bars, Some(1.0)),
         &csv,
     );
 }

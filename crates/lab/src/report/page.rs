@@ -1,11 +1,13 @@
-//! The page around the charts: one file, no script, light and dark.
+//! The page around the charts: one file that fetches nothing, light and dark.
 
 use std::fmt::Write;
 
-use super::svg::escape;
+use super::chart::escape;
 
 /// The look of every page: light and dark, phone and desk.
 pub const STYLE: &str = include_str!("style.css");
+/// What draws the charts, carried along by pages that have any: uPlot, with its licence in its first line.
+const SCRIPT: [&str; 2] = [include_str!("vendor/uPlot.iife.min.js"), include_str!("chart.js")];
 
 /// A page under construction.
 #[derive(Debug)]
@@ -82,6 +84,16 @@ impl Page {
         );
     }
 
+    /// What follows is folded away under `title`, until [`Page::unfold`].
+    pub(super) fn fold(&mut self, title: &str) {
+        self.wide(&format!("<details><summary>{}</summary>", escape(title)));
+    }
+
+    /// The end of what was folded away.
+    pub(super) fn unfold(&mut self) {
+        self.wide("</details>");
+    }
+
     /// Something long, folded up.
     pub(super) fn folded(&mut self, title: &str, text: &str) {
         self.wide(&format!(
@@ -93,12 +105,22 @@ impl Page {
 
     pub(super) fn finish(mut self) -> String {
         self.leave_cards();
+        let charts = self.body.contains("class=\"plot\"");
+        let (style, script) = if charts {
+            let [library, ours] = SCRIPT;
+            (
+                include_str!("vendor/uPlot.min.css"),
+                format!("<script>\n{library}</script>\n<script>\n{ours}</script>\n"),
+            )
+        } else {
+            ("", String::new())
+        };
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <link rel=\"icon\" href=\"data:,\">\n\
-             <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{}<footer>nandle {}. Times are simulated; files carry nanoseconds and bytes.</footer>\n</body>\n</html>\n",
+             <title>{}</title>\n<style>\n{style}{STYLE}</style>\n</head>\n<body>\n{}<footer>nandle {}. Times are simulated; files carry nanoseconds and bytes.</footer>\n{script}</body>\n</html>\n",
             escape(&self.title),
             self.body,
             env!("CARGO_PKG_VERSION")

@@ -1,10 +1,10 @@
 //! Charts with a line or bar a run.
 
+use super::chart::{self, Axis, Bar, Plot, Series, Show};
 use super::page::{Csv, Page};
-use super::svg::{self, Axis, Bar, figure};
 use crate::measure::Summary;
 use crate::run::Loaded;
-use crate::units::{bytes, count, time};
+use crate::units::{bytes, count};
 
 /// What write amplification is made of: columns of the time series, and names.
 pub(super) const CAUSES: [(&str, &str); 7] = [
@@ -32,13 +32,11 @@ impl std::ops::Deref for Shown<'_> {
 
 /// What runs did, a line or bar each.
 pub(super) fn charts(page: &mut Page, runs: &[Shown<'_>]) {
-    let names: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
-    let legend = if runs.len() > 1 { svg::legend(&names) } else { String::new() };
     if runs.len() == 1 {
         page.heading("Latencies and flash operations");
     }
     for kind in ["read", "write"] {
-        latency(page, kind, runs, &legend);
+        latency(page, kind, runs);
     }
     victims(page, runs);
     waf_parts(page, runs);
@@ -48,16 +46,13 @@ pub(super) fn charts(page: &mut Page, runs: &[Shown<'_>]) {
 }
 
 /// Percentiles on a scale that gives each further nine the same room.
-fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>], legend: &str) {
+fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>]) {
     let place = |share: f64| -(1.0 - share).max(1e-12).log10();
     let mut csv = Csv::new(["scheme", "share", "latency_ns"]);
     let mut series = Vec::new();
     let mut most = 0.0_f64;
     for run in runs {
-        let Some((_, histogram)) = run.latency.iter().find(|(name, _)| name == kind) else {
-            series.push(Vec::new());
-            continue;
-        };
+        let Some((_, histogram)) = run.latency.iter().find(|(name, _)| name == kind) else { continue };
         let total = histogram.len().max(1) as f64;
         let (mut points, mut seen) = (Vec::new(), 0_u64);
         for bucket in histogram.iter_recorded() {
@@ -75,9 +70,9 @@ fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>], legend: &str) {
         let end = place(1.0 - 0.5 / total);
         points.push((end, histogram.max() as f64));
         most = most.max(end);
-        series.push(thinned(&points));
+        series.push(Series::new(&run.label, thinned(&points)));
     }
-    if series.iter().all(Vec::is_empty) {
+    if series.is_empty() {
         return;
     }
     let shares = [
@@ -91,16 +86,10 @@ fn latency(page: &mut Page, kind: &str, runs: &[Shown<'_>], legend: &str) {
     ];
     let ticks =
         shares.into_iter().map(|(s, w)| (place(s), w.to_owned())).filter(|t| t.0 <= most + 1e-9).collect();
-    let x = Axis { ticks, to: Some(most), ..Axis::linear("percentile of requests", figure) };
-    let y = Axis::logarithmic("latency", time);
+    let x = Axis { ticks, to: Some(most), ..Axis::linear("percentile of requests", Show::Number) };
     let title = format!("Latency of {kind}s");
-    let chart = svg::lines(&title, &series, &x, &y);
-    page.card(
-        &title,
-        "The tail is stretched: each further nine has the same room.",
-        &format!("{legend}{chart}"),
-        &csv,
-    );
+    let plot = Plot::lines(&title, x, Axis::logarithmic("latency", Show::Ns), series);
+    page.card(&title, "The tail is stretched: each further nine has the same room.", &plot.html(), &csv);
 }
 
 /// Points of a curve, without those that nobody would see.
@@ -117,7 +106,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The legend of those parts that occur, each in its colour.
 pub(super) fn occurring(names: &[&str], occurs: impl Fn(usize) -> bool) -> String {
-    svg::legend_of(names.iter().enumerate().filter(|(n, _)| occurs(*n)).map(|(n, name)| (n, *name)))
+    chart::legend_of(names.iter().enumerate().filter(|(n, _)| occurs(*n)).map(|(n, name)| (n, *name)))
 }
 
 fn parts_of(s: &Summary) -> [f64; 7] {
@@ -144,7 +133,7 @@ fn waf_parts(page: &mut Page, runs: &[Shown<'_>]) {
         })
         .collect();
     let legend = occurring(&CAUSES.map(|c| c.1), |n| bars.iter().any(|b| b.parts[n] > 0.0));
-    let chart = svg::bars("what write amplification is made of", &bars, None);
+    let chart = chart::bars("what write amplification is made of", &bars, None);
     page.card(
         "What WAF is made of",
         "Bytes programmed for each byte that the host wrote.",
@@ -174,7 +163,7 @@ fn operations(page: &mut Page, runs: &[Shown<'_>]) {
             });
         }
     }
-    let chart = svg::bars("flash operations by cause", &bars, None);
+    let chart = chart::bars("flash operations by cause", &bars, None);
     page.card(
         "Flash operations by cause",
         "Pages of the measured part.",
@@ -222,7 +211,7 @@ fn page_types(page: &mut Page, runs: &[Shown<'_>]) {
             }
         }
     }
-    let chart = svg::bars("page types", &bars, None);
+    let chart = chart::bars("page types", &bars, None);
     page.card(
         "Page types",
         "Shares of programs and of read-modify-write reads.",
@@ -236,7 +225,7 @@ fn victims(page: &mut Page, runs: &[Shown<'_>]) {
         return;
     }
     let mut csv = Csv::new(["scheme", "blocks", "valid_twentieths", "victims"]);
-    let (mut groups, mut legend) = (Vec::new(), Vec::new());
+    let mut series = Vec::new();
     for run in runs {
         let s = &run.summary;
         for (what, histogram) in
@@ -254,28 +243,24 @@ fn victims(page: &mut Page, runs: &[Shown<'_>]) {
                     victims.to_string(),
                 ]);
             }
-            groups.push(histogram.iter().map(|&n| n as f64 / total as f64 * 100.0).collect::<Vec<f64>>());
-            let what = if what.is_empty() { String::new() } else { ", blocks of objects".into() };
-            legend.push(if runs.len() > 1 || !what.is_empty() {
-                format!("{}{what}", run.label)
-            } else {
-                String::new()
-            });
+            let name = match (runs.len(), what) {
+                (1, "") => "all".to_owned(),
+                (_, "") => run.label.clone(),
+                (_, what) => format!("{}, blocks of {what}", run.label),
+            };
+            let share = |&n: &u64| n as f64 / total as f64 * 100.0;
+            series
+                .push(Series::new(&name, (0..).map(|n| f64::from(n) * 5.0).zip(histogram.iter().map(share))));
         }
     }
-    let under =
-        [(0, "0%"), (5, "25%"), (10, "50%"), (15, "75%"), (20, "100%")].map(|(n, w)| (n, w.to_owned()));
-    let y = Axis::linear("share of victims", |v| format!("{v:.0}%"));
-    let chart = svg::columns("valid pages per victim", &groups, &under, "valid pages when chosen", &y);
-    let legend = if legend.len() > 1 {
-        svg::legend(&legend.iter().map(String::as_str).collect::<Vec<_>>())
-    } else {
-        String::new()
-    };
+    let ticks = [0, 25, 50, 75, 100].map(|n| (f64::from(n), format!("{n}%"))).to_vec();
+    let x = Axis { ticks, ..Axis::linear("valid pages when chosen", Show::Percent) };
+    let y = Axis::linear("share of victims", Show::Percent);
+    let plot = Plot::lines("valid pages per victim", x, y, series);
     page.card(
         "Valid pages per victim",
         "What collection has to copy before it may erase.",
-        &(legend + &chart),
+        &plot.html(),
         &csv,
     );
 }
@@ -307,11 +292,11 @@ fn cache(page: &mut Page, runs: &[Shown<'_>]) {
             }
         })
         .collect();
-    let chart = svg::bars("mapping cache", &bars, None);
+    let chart = chart::bars("mapping cache", &bars, None);
     page.card(
         "Mapping cache",
         "Look-ups that found their translation page in RAM.",
-        &(svg::legend(&["hits", "misses"]) + &chart),
+        &(chart::legend(&["hits", "misses"]) + &chart),
         &csv,
     );
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::chart::{Axis, Plot, Series, Show};
 use super::groups::settings;
 use super::page::{Csv, Page};
-use super::svg::{self, Axis, figure};
 use crate::measure::metrics::{METRICS, Metric, Unit};
 use crate::run::Loaded;
-use crate::units::time;
 
 /// Figures with a chart.
 const CHARTED: [&str; 4] = ["waf_steady", "host.write.lat_ns.mean", "host.read.lat_ns.mean", "host.all.iops"];
@@ -74,40 +73,34 @@ fn chart(page: &mut Page, family: &[Asked<'_>], swept: &[String], name: &str, me
     let mut csv = Csv::new(["scheme", name, metric.key, "least", "most", "runs"]);
     let mut series = Vec::new();
     for (label, line) in &lines {
-        let mut points = Vec::new();
+        let mut curve = Series { spread: Some(Default::default()), ..Series::new(label, []) };
         for (x, values) in line {
             let x = f64::from_bits(*x);
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let least = values.iter().copied().fold(f64::MAX, f64::min);
             let most = values.iter().copied().fold(f64::MIN, f64::max);
-            csv.row([
-                label.clone(),
-                x.to_string(),
-                mean.to_string(),
-                least.to_string(),
-                most.to_string(),
-                values.len().to_string(),
-            ]);
-            // Down to the least, up to the most: the spread is an upright stroke.
-            points.extend([mean, least, most, mean].map(|y| (x, y)));
+            let figures = [x, mean, least, most].map(|v| v.to_string());
+            csv.row([label.clone()].into_iter().chain(figures).chain([values.len().to_string()]));
+            curve.x.push(x);
+            curve.y.push(mean);
+            if let Some((low, high)) = &mut curve.spread {
+                low.push(least);
+                high.push(most);
+            }
         }
-        series.push(points);
+        series.push(curve);
     }
-    let names: Vec<&str> = lines.keys().map(String::as_str).collect();
-    let y = match metric.unit {
-        Unit::Ns => Axis::linear(metric.name, time),
-        _ => Axis::linear(metric.name, figure),
-    };
-    let x = Axis { from_zero: false, ..Axis::linear(name, figure) };
-    let html = svg::legend(&names) + &svg::lines(&format!("{} by {name}", metric.name), &series, &x, &y);
+    let show = if metric.unit == Unit::Ns { Show::Ns } else { Show::Number };
+    let title = format!("{} by {name}", metric.name);
+    let plot = Plot::lines(&title, Axis::linear(name, Show::Number), Axis::linear(metric.name, show), series);
     let hint = match moving {
-        0 => "Means over seeds; upright strokes go from the least to the most.".to_owned(),
+        0 => "Means over seeds; the shade goes from the least to the most.".to_owned(),
         n => format!(
-            "Means over seeds; upright strokes go from the least to the most. {n} of {} runs were not steady.",
+            "Means over seeds; the shade goes from the least to the most. {n} of {} runs were not steady.",
             family.len()
         ),
     };
-    page.card(&format!("{} by {name}", metric.name), &hint, &html, &csv);
+    page.card(&title, &hint, &plot.html(), &csv);
 }
 
 #[cfg(test)]

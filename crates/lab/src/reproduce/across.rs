@@ -122,7 +122,7 @@ pub fn device(mapping: &str, page: u32, quick: bool, cache: u64) -> Result<Drive
     config.scheme.mrsm.region_pages =
         config.scheme.mrsm.region_pages.min(32768 / config.scheme.mrsm.sub_pages);
     let layout = config.validate().map_err(|e| Error::input(e.to_string()))?;
-    Ok(Drive { config, layout, outside: Vec::new() })
+    Ok(Drive::new(config, layout))
 }
 
 /// Replays a twin or a trace file at its times on a fresh device.

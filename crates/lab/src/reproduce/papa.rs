@@ -121,7 +121,7 @@ impl Plan {
         config.gc.types_ahead = self.ahead;
         config.scheme.allocation = policy.into();
         let layout = config.validate().map_err(invalid)?;
-        Ok(Drive { config, layout, outside: Vec::new() })
+        Ok(Drive::new(config, layout))
     }
 
     /// What traces are drawn for: Table II's device, or that of the plan.

@@ -135,7 +135,7 @@ pub(super) fn simulate_from(
     let (dies_busy, channels_busy) = (busy(&dies, before.0), busy(&channels, before.1));
     let context = Context {
         workload: prepared.name,
-        scheme: drive.scheme(),
+        scheme: drive.names(),
         seed: asked.seed,
         complete: true,
         notes: prepared.notes,

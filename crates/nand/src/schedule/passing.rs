@@ -9,6 +9,11 @@ impl Nand {
     pub fn wait_for_controller(&mut self) {
         self.stages.waits_for_controller = true;
     }
+    /// Whether there is an operation for [`Nand::next_ready`].
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.stages.ready.is_empty()
+    }
     /// An operation that may go to its die and was not asked for yet: which, on which die, and of what kind.
     pub fn next_ready(&mut self) -> Option<Ready> {
         let op = self.stages.ready.pop_front()?;

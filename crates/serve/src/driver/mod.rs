@@ -17,8 +17,10 @@ mod time;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nandle_io::Completion;
+use nandle_lab::config::SchemeNames;
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
@@ -48,6 +50,8 @@ const TOGETHER: u32 = 8;
 /// How long the drive is looked at at a time, in nanoseconds, and since when it is not busy without a request.
 const SLICE: Time = 50_000;
 const BUSY: Time = 5_000_000;
+/// The longest that the drive's thread waits awake: to sleep and to be woken up takes as long.
+const WINK: Duration = Duration::from_micros(5);
 /// Nanoseconds between looks at whether the image is still there.
 const LOOK: Time = 100_000_000;
 
@@ -93,7 +97,7 @@ pub struct Driver {
     buffers: Arc<Buffers>,
     /// Latencies since the last snapshot, once there was one.
     window: Option<Box<Window>>,
-    scheme: String,
+    scheme: SchemeNames,
     seed: u64,
     feeds: Vec<shadow::Feed>,
     shadows: Vec<shadow::Running>,
@@ -157,8 +161,14 @@ impl Driver {
                 Ok(Turn::Sleep(at)) => {
                     drop(guard);
                     outbox::flush();
-                    match at {
-                        Some(at) => std::thread::park_timeout(clock.lasts(at.saturating_sub(clock.now()))),
+                    match at.map(|at| clock.lasts(at.saturating_sub(clock.now()))) {
+                        Some(left) if left <= WINK => {
+                            let until = Instant::now() + left;
+                            while Instant::now() < until {
+                                std::hint::spin_loop();
+                            }
+                        }
+                        Some(left) => std::thread::park_timeout(left),
                         None => std::thread::park(),
                     }
                     continue;
@@ -475,7 +485,12 @@ mod tests {
         let seat = driver.seat.clone();
         *lock(&seat.driver) = Some(driver);
         let (mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let outbox = Outbox::new(&Arc::new(Stream::Unix(mine)), Arc::default(), device.whose().clone());
+        let outbox = Outbox::new(
+            &Arc::new(Stream::Unix(mine)),
+            Arc::default(),
+            device.whose().clone(),
+            device.buffers(),
+        );
         let pending = Pending::new(&outbox, 0);
         let reply = Box::new(move |outcome: Outcome, due| {
             pending.answer([vec![1], outcome.expect("zeros")], due);

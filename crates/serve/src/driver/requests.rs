@@ -141,18 +141,29 @@ impl Driver {
         }
         let at = self.ssd.now();
         let since = task.since.min(at);
-        let Step { op, lsn, sectors, fua, stream, data, then } = step;
+        let Step { op, lsn, sectors, fua, stream, mut data, then } = step;
         (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
         task.durable = fua || op == Op::Flush;
-        let command = Command { id: number, op, lsn, sectors, fua, stream, data: &data };
-        self.submit(at, since, &command)?;
-        self.buffers.give(data);
-        Ok(())
+        let command = Command { id: number, op, lsn, sectors, fua, stream, data: &[] };
+        if op.moves_data() {
+            if op == Op::Read {
+                data = self.buffers.take((sectors * sector) as usize);
+            }
+            self.ssd.submit_with(at, &command, &mut data);
+            self.buffers.give(data);
+            return self.tell(at, since, &command);
+        }
+        self.submit(at, since, &Command { data: &data, ..command })
     }
 
     /// Hands a command that arrived at `since` to the drive, to its shadows and to the trace.
     pub(super) fn submit(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
         self.ssd.submit(at, command);
+        self.tell(at, since, command)
+    }
+
+    /// Tells the shadows and the trace of a command that the drive has; of its data only if it is of objects.
+    fn tell(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
         self.feeds.iter().for_each(|feed| feed.command(since, command));
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };

@@ -145,7 +145,7 @@ impl Driver {
             roll,
             buffers,
             window: None,
-            scheme: drive.scheme(),
+            scheme: drive.names(),
             seed: options.seed,
             feeds,
             shadows,

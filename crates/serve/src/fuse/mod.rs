@@ -239,6 +239,7 @@ impl Filesystem for Disk {
         }
         let length = data.len() as u32;
         let mut buffer = self.device.buffer(data.len());
+        buffer.clear();
         buffer.extend_from_slice(data);
         self.device.submit(Io::write(offset, buffer), move |outcome| match outcome {
             Ok(_) => reply.written(length),

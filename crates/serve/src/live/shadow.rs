@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nandle_io::{Command, Completion, Op, Status};
-use nandle_lab::config::Drive;
+use nandle_lab::config::{Drive, SchemeNames};
 use nandle_lab::measure::summary::{Summary, Trace};
 use nandle_lab::measure::{Context, Meter, summarise};
 use nandle_ssd::Ssd;
@@ -148,7 +148,6 @@ impl Shadow {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = serde_json::to_value(&*self.summary()).unwrap_or_default();
-        value["resolved_scheme"] = value["scheme"].take();
         value["scheme"] = json!(self.scheme);
         value["shadow"] = json!({
             "missed": self.missed(),
@@ -209,7 +208,7 @@ pub(crate) fn start(
     let counts = Arc::new(Counts::default());
     let mut worker = Worker {
         objects: ssd.knows_objects(),
-        scheme: drive.scheme(),
+        scheme: drive.names(),
         seed,
         ssd,
         meter,
@@ -236,7 +235,7 @@ pub(crate) fn start(
 }
 
 struct Worker {
-    scheme: String,
+    scheme: SchemeNames,
     seed: u64,
     ssd: Ssd,
     meter: Meter,

@@ -133,7 +133,10 @@ fn serve(
     settled: &dyn Fn(),
 ) -> io::Result<()> {
     let device = shared.device.client("nbd", "nandle");
-    let outbox = Outbox::new(stream, device.account(), device.whose().clone());
+    if !device.whose().is_timed() {
+        stream.hold_more();
+    }
+    let outbox = Outbox::new(stream, device.account(), device.whose().clone(), device.buffers());
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("nbd writer".into());
         writer.spawn_scoped(scope, || outbox.write())?;

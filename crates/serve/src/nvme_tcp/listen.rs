@@ -231,7 +231,12 @@ impl Connection<'_> {
     fn converse(&self, session: &mut Session) -> io::Result<()> {
         let to_host = Arc::new(ToHost {
             encoder: Mutex::default(),
-            outbox: Outbox::new(self.stream, self.account.clone(), self.device.whose().clone()),
+            outbox: Outbox::new(
+                self.stream,
+                self.account.clone(),
+                self.device.whose().clone(),
+                self.device.buffers(),
+            ),
         });
         std::thread::scope(|scope| {
             let writer = std::thread::Builder::new().name("nvme writer".into());

@@ -354,9 +354,8 @@ impl Server {
                 let mut shortage = Shortage::of("--vhost-user");
                 while !shared.closing.load(Ordering::SeqCst) {
                     match serve(&disk, &mut accepting, &shared) {
-                        Ok(()) => shortage.over(),
-                        Err(_) if shared.closing.load(Ordering::SeqCst) => {}
-                        Err(e) => shortage.wait(&e),
+                        Err(e) if !shared.closing.load(Ordering::SeqCst) => shortage.wait(&e),
+                        Ok(()) | Err(_) => {}
                     }
                 }
             }

@@ -140,6 +140,11 @@ impl Buffer {
     pub fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
+    /// Whether a page has one entry, whoever wrote to it.
+    #[inline]
+    pub(crate) fn merges(&self) -> bool {
+        self.plan.merge
+    }
     /// The oldest entry by the policy's order.
     pub fn oldest(&self) -> Option<u32> {
         self.all.oldest()

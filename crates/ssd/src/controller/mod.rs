@@ -44,9 +44,11 @@ struct Item {
     number: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Core {
-    at_work: Option<(Time, Work)>,
+    /// When its work is done, and what that is; [`Time::MAX`] = it is idle.
+    ends: Time,
+    work: Work,
     busy_ns: u64,
 }
 
@@ -65,6 +67,8 @@ pub(crate) struct Controller {
     /// When the first core has done its work; [`Time::MAX`] = none is at work.
     next: Time,
     number: u64,
+    /// Items in the queues.
+    waiting: u32,
     commands: u64,
     /// Mapping units that an operation under way handles beside those of commands, by its slot.
     units: Vec<u32>,
@@ -80,10 +84,11 @@ impl Controller {
         let queues = if config.assign == Assign::ByDie { cores } else { 1 };
         (cores > 0).then(|| Self {
             config: config.clone(),
-            cores: vec![Core::default(); cores],
+            cores: vec![Core { ends: Time::MAX, work: Work::Command(0), busy_ns: 0 }; cores],
             queues: vec![Queue::default(); queues],
             next: Time::MAX,
             number: 0,
+            waiting: 0,
             commands: 0,
             units: Vec::new(),
             holding: Vec::new(),
@@ -125,8 +130,29 @@ impl Controller {
     fn enter(&mut self, now: Time, queue: usize, class: usize, work: Work, ns: Time, purpose: usize) {
         let item = Item { work, ns, purpose, number: self.number };
         self.number += 1;
+        // Mostly a core is idle, and nobody waits for one.
+        if self.waiting == 0
+            && !(class == COMMANDS && self.is_held())
+            && let Some(core) = self.cores_of(queue).find(|&core| self.cores[core].ends == Time::MAX)
+        {
+            return self.begin(now, core, item);
+        }
         self.queues[queue][class].push_back(item);
+        self.waiting += 1;
         self.employ(now, queue);
+    }
+
+    /// The cores that serve a queue.
+    fn cores_of(&self, queue: usize) -> std::ops::Range<usize> {
+        if self.queues.len() > 1 { queue..queue + 1 } else { 0..self.cores.len() }
+    }
+
+    fn begin(&mut self, now: Time, core: usize, item: Item) {
+        let core = &mut self.cores[core];
+        (core.ends, core.work) = (now + item.ns, item.work);
+        core.busy_ns += item.ns;
+        self.busy_ns[item.purpose] += item.ns;
+        self.next = self.next.min(now + item.ns);
     }
 
     /// A read of a read-modify-write was ordered: the core that ordered it waits for it, if cores do.
@@ -158,15 +184,14 @@ impl Controller {
 
     /// Idle cores take what waits in a queue.
     fn employ(&mut self, now: Time, queue: usize) {
-        let own = if self.queues.len() > 1 { queue..queue + 1 } else { 0..self.cores.len() };
-        for core in own {
-            if self.cores[core].at_work.is_none() {
+        if self.waiting == 0 {
+            return;
+        }
+        for core in self.cores_of(queue) {
+            if self.cores[core].ends == Time::MAX {
                 let Some(item) = self.pick(queue) else { break };
-                let core = &mut self.cores[core];
-                core.at_work = Some((now + item.ns, item.work));
-                core.busy_ns += item.ns;
-                self.busy_ns[item.purpose] += item.ns;
-                self.next = self.next.min(now + item.ns);
+                self.waiting -= 1;
+                self.begin(now, core, item);
             }
         }
     }
@@ -194,12 +219,11 @@ impl Controller {
 
     /// What a core has done by `now`, when there is something.
     pub fn step(&mut self, now: Time) -> Option<Work> {
-        let done = |core: &Core| core.at_work.is_some_and(|(at, _)| at <= now);
-        let core = self.cores.iter().position(done)?;
-        let (_, work) = self.cores[core].at_work.take()?;
+        let core = self.cores.iter().position(|core| core.ends <= now)?;
+        let work = self.cores[core].work;
+        self.cores[core].ends = Time::MAX;
         self.employ(now, if self.queues.len() > 1 { core } else { 0 });
-        let ends = self.cores.iter().filter_map(|core| core.at_work.map(|(at, _)| at));
-        self.next = ends.min().unwrap_or(Time::MAX);
+        self.next = self.cores.iter().map(|core| core.ends).min().unwrap_or(Time::MAX);
         Some(work)
     }
 

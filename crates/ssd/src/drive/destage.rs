@@ -12,6 +12,7 @@ use crate::buffer::{Buffer, Entry, Incoming, Victims};
 use crate::config::QueueOrder;
 use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
+use crate::space::GroupId;
 
 /// Entries of the buffer that are looked at where the policy's choice has to wait.
 const WINDOW: usize = 32;
@@ -35,7 +36,8 @@ impl Ssd {
         let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot] else {
             return;
         };
-        let (mut cursor, mut short) = (0, 0);
+        let (lpn, mask, mut cursor) = self.part(lsn, sectors, 0);
+        let mut short = buffer.takes(lpn, mask);
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             cursor += len;
@@ -127,12 +129,29 @@ impl Ssd {
     #[cold]
     fn other_victim(&self) -> Option<u32> {
         let buffer = self.buffer.as_ref()?;
-        if self.config.queue.order != QueueOrder::Plane || !self.flash.space().stripes_by_number() {
+        if self.wait_for.no_victim
+            || self.config.queue.order != QueueOrder::Plane
+            || !self.flash.space().stripes_by_number()
+        {
             return None;
         }
-        std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot))
-            .take(WINDOW)
-            .find(|&slot| buffer.leaves_first(slot) && self.demand_of(&[slot]).is_met(&self.flash))
+        let (full, alike) = (self.flash.full_mask(), self.schemes.reach_is_least());
+        // Where a write takes one page, what found none speaks for all that would take the same.
+        let mut without: SmallVec<[(Option<u32>, GroupId, bool); 8]> = SmallVec::new();
+        let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
+        oldest.into_iter().find(|&slot| {
+            let &Entry { lpn, mask, stream, .. } = buffer.entry(slot);
+            let takes =
+                (self.flash.space().home_plane(lpn), self.flash.host_group(lpn, stream), mask == full);
+            if !buffer.leaves_first(slot) || alike && without.contains(&takes) {
+                return false;
+            }
+            let finds = self.demand_of(&[slot]).is_met(&self.flash);
+            if !finds {
+                without.push(takes);
+            }
+            finds
+        })
     }
 
     /// While dies idle and more than half of the buffer is taken, what would leave next leaves: the policy's
@@ -178,11 +197,13 @@ impl Ssd {
         if self.schemes.reach().joins_borders {
             buffer.join_border(&mut slots);
         }
-        let chosen = slots.first().copied();
-        slots.retain(|slot| buffer.leaves_first(*slot));
-        if slots.is_empty() {
+        if !buffer.merges() {
+            let chosen = slots.first().copied();
+            slots.retain(|slot| buffer.leaves_first(*slot));
             // A policy that does not know of older entries of its page chose: those leave first.
-            slots.extend(chosen.and_then(|slot| buffer.slots(buffer.entry(slot).lpn).last()));
+            if slots.is_empty() {
+                slots.extend(chosen.and_then(|slot| buffer.slots(buffer.entry(slot).lpn).last()));
+            }
         }
         if slots.len() > 1 {
             // What leaves together goes to the same blocks.
@@ -199,59 +220,94 @@ impl Ssd {
         if slots.is_empty() {
             return false;
         }
-        let mut ticket = match self.reserve_entries(&slots) {
+        let ticket = match self.reserve_entries(&slots) {
             Ok(ticket) => ticket,
             Err(Wait) => {
                 // What the policy chose waits for its plane; the oldest entry that goes to another one leaves.
-                let Some(other) = self.other_victim() else { return false };
+                let Some(other) = self.other_victim() else {
+                    self.wait_for.no_victim = true;
+                    return false;
+                };
                 slots.clear();
                 slots.push(other);
                 let Ok(ticket) = self.reserve_entries(&slots) else { return false };
                 ticket
             }
         };
-        let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
-        for &slot in &slots {
-            let Some(buffer) = &self.buffer else { return false };
-            let Entry { lpn, mask, .. } = *buffer.entry(slot);
-            loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
+        self.wait_for.no_victim = false;
+        match slots.as_slice() {
+            &[slot] => self.send_one(slot, ticket),
+            all => self.send_together(all, ticket),
         }
+    }
+
+    /// Sends one entry of the buffer to flash by itself: mostly there is no other.
+    #[inline(always)]
+    fn send_one(&mut self, slot: u32, mut ticket: Ticket) -> bool {
+        let Some(buffer) = &self.buffer else { return false };
+        let &Entry { lpn, mask, .. } = buffer.entry(slot);
+        let load = self.schemes.look_up(&mut self.flash, lpn, mask);
         if self.flash.map().cache().is_some() {
-            let Ok(again) = self.reserve_entries(&slots) else { return false };
+            let Ok(again) = self.reserve_entries(&[slot]) else { return false };
             ticket = again;
         }
-        let Some(buffer) = &mut self.buffer else { return false };
-        let full = self.flash.full_mask();
-        let mut entries: SmallVec<[(u32, Entry, Option<OpId>); 4]> = SmallVec::new();
-        for (&slot, &load) in slots.iter().zip(&loads) {
-            let stats = self.flash.stats_mut();
-            stats.partial_pages_sum += u64::from(buffer.partial_pages());
-            let entry = buffer.take(slot);
-            stats.evictions += 1;
-            stats.evicted_partial_pages += u64::from(entry.mask != full);
-            entries.push((slot, entry, load));
-        }
-        entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
-        let stream = entries[0].1.stream;
-        let part = |&(slot, entry, load): &(u32, Entry, Option<OpId>)| Part {
-            lpn: entry.lpn,
-            mask: entry.mask,
-            held: 0,
-            contents: Contents { bytes: buffer.contents(slot), first: 0 },
-            release: entry.mask.count_ones(),
-            load,
-            rewrite: None,
-        };
-        let write = |parts: &[Part<'_>]| {
-            let alone = parts.len() == 1;
-            let write = Write { parts, request: None, stream, alone, range: (0, 0) };
-            self.schemes.place(&mut self.flash, ticket, &write);
-        };
-        match entries.as_slice() {
-            [one] => write(&[part(one)]),
-            all => write(&all.iter().map(part).collect::<SmallVec<[Part<'_>; 4]>>()),
-        }
+        let Some(Entry { stream, .. }) = self.take_entry(slot) else { return false };
+        let Some(buffer) = &self.buffer else { return false };
+        let parts = [leaving(buffer, lpn, mask, slot, load)];
+        let write = Write { parts: &parts, request: None, stream, alone: true, range: (0, 0) };
+        self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();
         true
     }
+
+    /// Sends entries of the buffer to flash as one write.
+    #[inline(never)]
+    fn send_together(&mut self, slots: &[u32], mut ticket: Ticket) -> bool {
+        let mut loads: SmallVec<[Option<OpId>; 4]> = SmallVec::new();
+        for &slot in slots {
+            let Some(buffer) = &self.buffer else { return false };
+            let &Entry { lpn, mask, .. } = buffer.entry(slot);
+            loads.push(self.schemes.look_up(&mut self.flash, lpn, mask));
+        }
+        if self.flash.map().cache().is_some() {
+            let Ok(again) = self.reserve_entries(slots) else { return false };
+            ticket = again;
+        }
+        let mut entries: SmallVec<[(u32, Entry, Option<OpId>); 4]> = SmallVec::new();
+        for (&slot, &load) in slots.iter().zip(&loads) {
+            let Some(entry) = self.take_entry(slot) else { return false };
+            entries.push((slot, entry, load));
+        }
+        entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
+        let Some(buffer) = &self.buffer else { return false };
+        let stream = entries[0].1.stream;
+        let parts =
+            entries.iter().map(|&(slot, entry, load)| leaving(buffer, entry.lpn, entry.mask, slot, load));
+        let parts: SmallVec<[Part<'_>; 4]> = parts.collect();
+        let write = Write { parts: &parts, request: None, stream, alone: false, range: (0, 0) };
+        self.schemes.place(&mut self.flash, ticket, &write);
+        drop(parts);
+        self.settle_objects();
+        true
+    }
+
+    /// Takes an entry out of the buffer, to be placed.
+    #[inline(always)]
+    fn take_entry(&mut self, slot: u32) -> Option<Entry> {
+        let buffer = self.buffer.as_mut()?;
+        let full = self.flash.full_mask();
+        let stats = self.flash.stats_mut();
+        stats.partial_pages_sum += u64::from(buffer.partial_pages());
+        let entry = buffer.take(slot);
+        stats.evictions += 1;
+        stats.evicted_partial_pages += u64::from(entry.mask != full);
+        Some(entry)
+    }
+}
+
+/// An entry that was in `slot` of the buffer, as part of a write.
+#[inline(always)]
+fn leaving(buffer: &Buffer, lpn: u32, mask: u64, slot: u32, load: Option<OpId>) -> Part<'_> {
+    let contents = Contents { bytes: buffer.contents(slot), first: 0 };
+    Part { lpn, mask, held: 0, contents, release: mask.count_ones(), load, rewrite: None }
 }

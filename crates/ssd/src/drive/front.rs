@@ -102,30 +102,23 @@ impl Ssd {
         }
     }
 
-    /// When the next command or answer has come over the link.
+    /// When the next command or answer has come over the link; [`Time::MAX`] = none is on the way.
     #[inline]
-    pub(super) fn next_on_link(&self) -> Option<Time> {
-        let link = self.link.as_ref()?;
-        link.next_answer().into_iter().chain(link.next_arrival()).min()
+    pub(super) fn next_on_link(&self) -> Time {
+        self.link.as_ref().map_or(Time::MAX, |link| link.next())
     }
 
-    /// Carries out what has come over the link by `to`, if that is next.
+    /// Carries out what comes over the link next.
     #[inline(never)]
-    pub(super) fn step_link(&mut self, to: Time, done: &mut Vec<Completion>) -> bool {
-        let Some(link) = &mut self.link else { return false };
-        let time = |event: Option<Time>| event.unwrap_or(Time::MAX);
-        if time(link.next_answer()) <= time(link.next_arrival())
-            && let Some((at, slot)) = link.answered(to)
-        {
-            self.complete(at, slot, done);
-            return true;
+    pub(super) fn step_link(&mut self, done: &mut Vec<Completion>) {
+        let Some((at, slot, answer)) = self.link.as_mut().and_then(|link| link.step()) else { return };
+        if answer {
+            return self.complete(at, slot, done);
         }
-        let Some((at, slot)) = link.arrived(to) else { return false };
         self.flash.media_mut().advance(at);
         self.arrive(slot);
         self.look_after();
         self.flash.media_mut().settle();
-        true
     }
 
     /// The controller has handled the command in `slot`.

@@ -24,6 +24,7 @@ mod reads;
 mod request;
 mod time;
 mod untimed;
+mod waiting;
 mod writes;
 
 pub use inspect::{Finding, Inspection};
@@ -42,6 +43,7 @@ use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
 use crate::space::{PageClass, PageTypes, Space, SpaceSettings};
 use request::Requests;
+use waiting::Waiting;
 
 /// A drive in time. Plain data: a clone goes its own way from here on.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Ssd {
     in_order: VecDeque<u32>,
     /// Writes, trims and flushes that are not placed yet, oldest first.
     queue: VecDeque<u32>,
+    /// Who in it waits for room, and where.
+    wait_for: Waiting,
     /// Complete requests whose `dram_ns` are running.
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of a barrier.
@@ -149,6 +153,7 @@ impl Ssd {
             link: Link::new(&config.link).filter(|_| !config.timing.untimed).map(Box::new),
             in_order: VecDeque::new(),
             queue: VecDeque::new(),
+            wait_for: Waiting::default(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
             reads: Reads::new(),
@@ -324,14 +329,37 @@ impl Ssd {
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
     /// It completes in a later [`Ssd::advance`], even if at the same time.
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {
+        self.enter(at, command, |data| {
+            data.clear();
+            if command.op != Op::Read {
+                data.extend_from_slice(command.data);
+            }
+        });
+    }
+
+    /// The same for a command that brings memory instead of data: a write's data are in it, and a read's will come in
+    /// it. `memory` is exchanged for some that the drive does not need any more, in which anything may be.
+    pub fn submit_with(&mut self, at: Time, command: &Command<'_>, memory: &mut Vec<u8>) {
+        debug_assert!(command.data.is_empty() && command.op.moves_data(), "{command:?}");
+        self.enter(at, command, |data| {
+            if command.op == Op::Read {
+                memory.clear();
+            }
+            std::mem::swap(data, memory);
+        });
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, at: Time, command: &Command<'_>, bring: impl FnOnce(&mut Vec<u8>)) {
         self.flash.media_mut().advance(at);
         self.idle_at = None;
         self.flash.space_mut().set_idle(false);
         self.outstanding += 1;
         let status = self.refuse(command);
+        let has_contents = self.unit() > 0;
         let fua = command.fua && !self.ram_is_durable();
         let slot = self.requests.enter();
-        // Field by field: a vacant slot's vectors are empty, and stay as they are.
+        // Field by field: a vacant slot's memory stays as it is.
         let request = &mut self.requests[slot];
         request.id = command.id;
         (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
@@ -341,11 +369,14 @@ impl Ssd {
         request.remaining = 1; // released when everything of it is placed
         if status == Status::Ok {
             self.count(command);
-            if command.op != Op::Read && (self.unit() > 0 || command.op == Op::FlashAlloc) {
-                self.requests[slot].data.extend_from_slice(command.data);
-            }
         } else {
             self.flash.stats_mut().rejected += 1;
+        }
+        let data = &mut self.requests[slot].data;
+        if status == Status::Ok && (has_contents || command.op == Op::FlashAlloc) {
+            bring(data);
+        } else {
+            data.clear();
         }
         if self.takes_at_once() {
             self.take(slot);
@@ -425,7 +456,7 @@ impl Ssd {
             self.run_collection();
         }
         while self.flash.space_mut().take_progress() && !self.queue.is_empty() {
-            self.pump();
+            self.go_on();
             self.run_collection();
         }
         self.durability.keep_checkpoint(&mut self.flash, &mut self.schemes);

@@ -2,16 +2,13 @@
 
 use nandle_io::{Op, Range, Status};
 use nandle_nand::Time;
-use smallvec::SmallVec;
 
 use super::Ssd;
 use super::request::Request;
+use super::waiting::{Planes, Waiting};
 use crate::config::QueueOrder;
 use crate::map::run_mask;
 use crate::schemes::Refusal;
-
-/// Planes that a write goes to.
-type Planes = SmallVec<[u32; 8]>;
 
 /// Why the front of the queue cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +26,7 @@ impl Ssd {
         let first = if self.requests[slot].op == Op::FlashAlloc {
             let place = self.place_of_call();
             self.queue.insert(place, slot);
+            self.wait_for = Waiting::default();
             place == 0
         } else {
             self.queue.push_back(slot);
@@ -52,8 +50,14 @@ impl Ssd {
         self.queue.iter().rposition(stays).map_or(0, |last| last + 1)
     }
 
+    /// There is more room: the queue goes on.
+    pub(super) fn go_on(&mut self) {
+        self.wait_for = Waiting::default();
+        self.pump();
+    }
+
     /// Carries the queue on as far as it goes.
-    pub(super) fn pump(&mut self) {
+    fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
             if self.flash.media().is_held() {
@@ -76,6 +80,7 @@ impl Ssd {
                 break;
             }
             self.queue.pop_front();
+            self.wait_for.requests = 0;
             self.short -= std::mem::take(&mut self.requests[slot].short);
             if self.requests[slot].op != Op::Flush {
                 self.release(slot);
@@ -110,37 +115,44 @@ impl Ssd {
     fn let_others_pass(&mut self) {
         /// Requests that are looked at.
         const WINDOW: usize = 256;
-        let mut waiting = Planes::new();
-        let mut n = 0;
-        while n < WINDOW
-            && let Some(&slot) = self.queue.get(n)
+        if self.wait_for.requests == 0 {
+            self.wait_for = Waiting { no_victim: self.wait_for.no_victim, ..Waiting::default() };
+        }
+        while !self.wait_for.closed
+            && let Some(&slot) = self.queue.get(self.wait_for.requests)
         {
             let Request { op, fua, lsn, sectors, cursor, .. } = self.requests[slot];
-            let flush = op == Op::Flush;
-            if op.concerns_objects() {
-                // A write behind a call may be the object's.
-                return;
-            }
-            let Some(planes) =
-                (if flush { Some(Planes::new()) } else { self.planes_of(lsn + cursor, lsn + sectors) })
-            else {
+            // A write behind a call may be the object's.
+            let planes = match op {
+                Op::Flush => Some(Planes::new()),
+                _ if op.concerns_objects() => None,
+                _ => self.planes_of(lsn + cursor, lsn + sectors),
+            };
+            let Some(planes) = planes else {
+                self.wait_for.closed = true;
                 return;
             };
+            let waiting = &self.wait_for;
             let may = op == Op::Write && (self.buffer.is_none() || fua) && !self.flash.is_read_only();
-            let passes = n > 0 && may && planes.iter().all(|plane| !waiting.contains(plane));
+            let passes =
+                waiting.requests > 0 && may && planes.iter().all(|plane| !waiting.planes.contains(plane));
             if passes {
                 self.notice(slot);
             }
             if passes && self.write_through(slot).is_none() {
-                self.queue.remove(n);
+                self.queue.remove(self.wait_for.requests);
                 self.release(slot);
                 continue;
             }
-            waiting.extend(planes.into_iter().filter(|plane| !waiting.contains(plane)).collect::<Planes>());
-            if waiting.len() == self.flash.geometry().planes() as usize {
-                return;
+            let waiting = &mut self.wait_for;
+            for plane in planes {
+                if !waiting.planes.contains(&plane) {
+                    waiting.planes.push(plane);
+                }
             }
-            n += 1;
+            waiting.requests += 1;
+            let all = waiting.planes.len() == self.flash.geometry().planes() as usize;
+            waiting.closed = all || waiting.requests == WINDOW;
         }
     }
 

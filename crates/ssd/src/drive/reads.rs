@@ -13,7 +13,9 @@ impl Ssd {
         let Request { lsn, sectors, .. } = self.requests[slot];
         let mut cursor = 0;
         let mut reads = std::mem::take(&mut self.reads);
-        let mut data = Vec::new();
+        let mut data = std::mem::take(&mut self.requests[slot].data);
+        data.clear();
+        data.reserve(sectors as usize * self.unit());
         let mut flashed = false;
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
@@ -93,15 +95,27 @@ impl Ssd {
     fn collect_data(&self, lpn: u32, mask: u64, buffered: u64, out: &mut Vec<u8>) {
         let unit = self.unit();
         let first = mask.trailing_zeros();
+        let array = self.flash.array();
+        let fragments = self.flash.fragments().get(lpn, array);
+        let gone = self.flash.unreadable(lpn, mask);
+        // Mostly all of it lies in one place.
+        if let &[f] = fragments.as_slice()
+            && mask & !f.mask | buffered | gone == 0
+        {
+            let at = (first as i32 + i32::from(f.shift)) as u32;
+            for sector in array.sectors(f.ppn, at, mask.count_ones()) {
+                out.extend_from_slice(sector);
+            }
+            return;
+        }
         let base = out.len();
         out.resize(base + mask.count_ones() as usize * unit, 0);
         let place = |sector: u32| base + (sector - first) as usize * unit;
-        let gone = self.flash.unreadable(lpn, mask);
-        for f in self.flash.fragments().get(lpn, self.flash.array()) {
+        for f in fragments {
             for (start, len) in runs(f.mask & mask & !buffered & !gone) {
                 let at = (start as i32 + i32::from(f.shift)) as u32;
                 let bytes = &mut out[place(start)..place(start) + len as usize * unit];
-                self.flash.array().read(f.ppn, at, bytes);
+                array.read(f.ppn, at, bytes);
             }
         }
         if let Some(buffer) = &self.buffer {

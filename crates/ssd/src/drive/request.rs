@@ -18,6 +18,7 @@ pub(super) struct Request {
     pub short: u64,
     /// What it still waits for.
     pub remaining: u32,
+    /// What it brings or returns. In a vacant slot, memory for the next one, in which anything may be.
     pub data: Vec<u8>,
     pub unreadable: Vec<(u64, u64)>,
     pub number: u64,
@@ -56,7 +57,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// A slot for a request, numbered; its vectors are empty.
+    /// A slot for a request, numbered.
     pub fn enter(&mut self) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Request::VACANT);

@@ -15,7 +15,9 @@ impl Ssd {
     pub fn next_event(&mut self) -> Option<Time> {
         let flash = self.flash.media().next_event();
         let delayed = self.delayed.front().map(|&(at, _)| at);
-        [flash, delayed, self.idle_at, self.next_on_link()].into_iter().flatten().min()
+        let link = self.next_on_link();
+        let link = (link != Time::MAX).then_some(link);
+        [flash, delayed, self.idle_at, link].into_iter().flatten().min()
     }
 
     /// Nothing is under way: the mapping scheme gets its turn after a while.
@@ -62,7 +64,8 @@ impl Ssd {
                 self.complete(at, slot, done);
                 continue;
             }
-            if self.link.is_some() && self.step_link(until, done) {
+            if self.link.is_some() && self.next_on_link() <= until {
+                self.step_link(done);
                 continue;
             }
             if let Some(at) = self.idle_at
@@ -91,7 +94,7 @@ impl Ssd {
                 ended += 1;
             }
             if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
-                self.pump();
+                self.go_on();
             }
             self.look_after();
             self.flash.media_mut().settle();
@@ -122,8 +125,6 @@ impl Ssd {
         // Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
         if request.data.capacity() > MOST_KEPT {
             request.data = Vec::new();
-        } else {
-            request.data.clear();
         }
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);

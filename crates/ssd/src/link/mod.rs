@@ -38,33 +38,39 @@ impl LinkConfig {
 }
 
 /// Requests that cross in one direction, each at its time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Crossing {
     /// With data, and without: each in the order of arrival.
     data: VecDeque<(Time, u32)>,
     bare: VecDeque<(Time, u32)>,
+    /// When the first of them is across; [`Time::MAX`] = nobody is on the way.
+    next: Time,
     free_at: Time,
     busy_ns: u64,
 }
 
 impl Crossing {
+    const EMPTY: Self =
+        Self { data: VecDeque::new(), bare: VecDeque::new(), next: Time::MAX, free_at: 0, busy_ns: 0 };
+
     fn enter(&mut self, at: Time, slot: u32, transfer: Time, command: Time) {
-        if transfer == 0 {
+        let arrives = if transfer == 0 {
             self.bare.push_back((at + command, slot));
+            at + command
         } else {
             self.free_at = self.free_at.max(at) + transfer;
             self.busy_ns += transfer;
             self.data.push_back((self.free_at + command, slot));
-        }
+            self.free_at + command
+        };
+        self.next = self.next.min(arrives);
     }
-    fn next(&self) -> Option<Time> {
-        self.data.front().into_iter().chain(self.bare.front()).map(|&(at, _)| at).min()
-    }
-    /// A request that is across by `now`.
-    fn leave(&mut self, now: Time) -> Option<(Time, u32)> {
-        let next = self.next().filter(|&at| at <= now)?;
-        let has = |queue: &VecDeque<(Time, u32)>| queue.front().is_some_and(|&(at, _)| at == next);
-        if has(&self.bare) { self.bare.pop_front() } else { self.data.pop_front() }
+    /// The request that is across next.
+    fn leave(&mut self) -> Option<(Time, u32)> {
+        let first = |queue: &VecDeque<(Time, u32)>| queue.front().map_or(Time::MAX, |&(at, _)| at);
+        let left = if first(&self.bare) == self.next { self.bare.pop_front() } else { self.data.pop_front() };
+        self.next = first(&self.bare).min(first(&self.data));
+        left
     }
 }
 
@@ -79,7 +85,7 @@ pub(crate) struct Link {
 impl Link {
     /// The link, if it takes time.
     pub fn new(config: &LinkConfig) -> Option<Self> {
-        let (to_drive, to_host) = Default::default();
+        let (to_drive, to_host) = (Crossing::EMPTY, Crossing::EMPTY);
         (!config.is_off()).then(|| Self { config: config.clone(), to_drive, to_host })
     }
 
@@ -95,21 +101,16 @@ impl Link {
     pub fn answer(&mut self, at: Time, slot: u32, bytes: u64) {
         self.to_host.enter(at, slot, self.transfer(bytes), self.config.command_ns);
     }
-    /// When the next command arrives at the drive.
-    pub fn next_arrival(&self) -> Option<Time> {
-        self.to_drive.next()
+    /// When the next command or answer is across; [`Time::MAX`] = none is on the way.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.to_drive.next.min(self.to_host.next)
     }
-    /// When the next answer arrives at the host.
-    pub fn next_answer(&self) -> Option<Time> {
-        self.to_host.next()
-    }
-    /// A command that has arrived by `now`.
-    pub fn arrived(&mut self, now: Time) -> Option<(Time, u32)> {
-        self.to_drive.leave(now)
-    }
-    /// An answer that has arrived by `now`.
-    pub fn answered(&mut self, now: Time) -> Option<(Time, u32)> {
-        self.to_host.leave(now)
+    /// Takes what is across next off the link: when, its slot, and whether it is an answer. Answers come first.
+    pub fn step(&mut self) -> Option<(Time, u32, bool)> {
+        let answers = self.to_host.next <= self.to_drive.next;
+        let (at, slot) = if answers { self.to_host.leave() } else { self.to_drive.leave() }?;
+        Some((at, slot, answers))
     }
     /// Nanoseconds that data were on their way to the drive, and to the host.
     pub fn busy_ns(&self) -> (u64, u64) {

@@ -340,16 +340,13 @@ impl Media {
     }
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Time> {
-        if self.controller.is_some() { self.next_of_both() } else { self.nand.next_event() }
+        let next = self.next_time();
+        (next != Time::MAX).then_some(next)
     }
     /// The same; [`Time::MAX`] if nothing is under way.
     #[inline]
     pub(crate) fn next_time(&self) -> Time {
-        if self.controller.is_some() {
-            self.next_of_both().unwrap_or(Time::MAX)
-        } else {
-            self.nand.next_time()
-        }
+        if self.controller.is_some() { self.next_of_both() } else { self.nand.next_time() }
     }
     #[inline]
     pub(crate) fn advance(&mut self, to: Time) {

@@ -26,11 +26,11 @@ impl Media {
         self.controller.as_ref().is_some_and(|controller| controller.is_held())
     }
 
-    #[inline(never)]
-    pub(super) fn next_of_both(&self) -> Option<Time> {
+    /// When flash or controller do something next; [`Time::MAX`] if neither has anything to do.
+    #[inline]
+    pub(super) fn next_of_both(&self) -> Time {
         let orders = self.controller.as_ref().map_or(Time::MAX, |controller| controller.next_event());
-        let next = orders.min(self.nand.next_event().unwrap_or(Time::MAX));
-        (next != Time::MAX).then_some(next)
+        orders.min(self.nand.next_time())
     }
 
     /// The flash goes before the controller where both have something at the same time.
@@ -38,7 +38,7 @@ impl Media {
     pub(super) fn step_either(&mut self) -> Stepped {
         let at = self.controller.as_ref().map_or(Time::MAX, |controller| controller.next_event());
         self.nand.forget_done();
-        if self.nand.next_event().is_some_and(|flash| flash <= at) {
+        if self.nand.next_time() <= at {
             self.nand.step();
             return Stepped::Flash;
         }
@@ -53,8 +53,15 @@ impl Media {
     }
 
     /// Operations that may go to their dies pass the controller; with those that do so at once others may.
-    #[inline(never)]
+    #[inline]
     pub(super) fn order_ready(&mut self) {
+        if self.nand.has_ready() {
+            self.order_those();
+        }
+    }
+
+    #[inline(never)]
+    fn order_those(&mut self) {
         let now = self.nand.now();
         let mut went = true;
         while std::mem::take(&mut went) {

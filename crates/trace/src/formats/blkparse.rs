@@ -25,7 +25,7 @@ impl Blkparse {
 }
 
 /// The operation of an RWBS field such as `WS`, `RA`, `FWFS`, and whether it is FUA.
-fn rwbs(flags: &[u8]) -> Option<(Op, bool)> {
+pub(super) fn rwbs(flags: &[u8]) -> Option<(Op, bool)> {
     // A leading F asks for a flush before; an F behind the operation is FUA.
     let (preflush, flags) = match flags.split_first()? {
         (b'F', rest) => (true, rest),

@@ -1,6 +1,8 @@
 //! One file per trace format.
 mod alibaba;
+pub(crate) mod biosnoop;
 mod blkparse;
+pub(crate) mod blktrace;
 mod diskmon;
 mod disksim;
 mod fio_iolog;
@@ -35,10 +37,16 @@ pub(crate) fn time_unit(format: Format) -> TimeUnit {
         | Format::Tencent
         | Format::Diskmon
         | Format::Wiscsee
+        | Format::Biosnoop
         | Format::Blkparse
         | Format::Tsv
         | Format::Regex => TimeUnit::S,
-        Format::Fiu | Format::Ssdsim | Format::Mqsim | Format::Nandle | Format::NandleParquet => TimeUnit::Ns,
+        Format::Fiu
+        | Format::Ssdsim
+        | Format::Mqsim
+        | Format::Blktrace
+        | Format::Nandle
+        | Format::NandleParquet => TimeUnit::Ns,
     }
 }
 
@@ -64,6 +72,8 @@ pub(crate) fn rows(
         Format::Diskmon => text(input, diskmon::Diskmon { unit }),
         Format::Wiscsee => text(input, wiscsee::Wiscsee::new(unit, options.action.unwrap_or('D'))?),
         Format::Blkparse => text(input, blkparse::Blkparse::new(unit, options.action.unwrap_or('D'))?),
+        Format::Blktrace => Box::new(blktrace::Blktrace::new(input, unit, options.action.unwrap_or('D'))?),
+        Format::Biosnoop => text(input, biosnoop::Biosnoop::new(unit)),
         Format::FioIolog => text(input, fio_iolog::FioIolog::new(unit)),
         Format::Nandle => text(input, nandle::Nandle::new(unit)),
         Format::Regex => text(input, regex::Lines::new(options)?),

@@ -53,7 +53,7 @@ pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfi
         config.scheme.striping = "block-by-block".into();
     }
     if policy == MULTI_STREAM || policy == FDP {
-        // Their collection is not GreedyFTL's.
+        // Here survivors cannot join a block that a stream fills by itself; in the firmware they join the last one opened.
         config.gc.survivors = SurvivorsKind::Apart;
     }
     if !firmware.trims(policy) {

@@ -329,10 +329,7 @@ impl Source for Drawn {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         let count = self.left.min(max as u64);
         self.left -= count;
-        for _ in 0..count {
-            let request = self.request();
-            out.push(request);
-        }
+        out.extend((0..count).map(|_| self.request()));
         Ok(())
     }
 }
