@@ -7,7 +7,7 @@ use nandle_lab::reproduce::papa::{Outcome, POLICIES, Plan, WORKLOADS, measure};
 use nandle_ssd::nand::CellKind;
 
 fn small() -> Plan {
-    Plan { ahead: true, ..Plan::table(128, 0.8, 1) }
+    Plan { scale: 128, op_ratio: 0.8, ahead: true, ..Plan::quick(1) }
 }
 
 fn every_policy(plan: &Plan, workload: &str, cached: bool) -> Vec<Outcome> {
