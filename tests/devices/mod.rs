@@ -44,7 +44,7 @@ pub fn least(mut config: DeviceConfig) -> DeviceConfig {
     config.op_ratio = 0.0;
     for _ in 0..4 {
         let Err(error) = config.validate() else { break };
-        assert_eq!(error.field, "op_ratio");
+        assert_eq!(error.field, "op_ratio", "{error}");
         let rest = error.expected.strip_prefix("at least ").expect("a number is named");
         config.op_ratio = rest.split(':').next().and_then(|n| n.parse().ok()).expect("a number");
     }

@@ -415,6 +415,26 @@ fn greedy_picks_the_argmin() {
 }
 
 #[test]
+fn fifo_leaves_blocks_that_lost_nothing_alone() {
+    let mut config = array(1, 1);
+    config.geometry.blocks_per_plane = 24;
+    config.geometry.pages_per_block = 16;
+    config.gc.victim = VictimKind::Fifo;
+    let mut ssd = new(&config);
+    let pages = u64::from(ssd.layout().logical_pages);
+    // Whole blocks that are written once, and are the oldest; all else is overwritten in turn.
+    let kept = pages / 4 / 16 * 16;
+    for n in 0..6 * pages {
+        let lpn = if n < pages { n } else { kept + (n - pages) % (pages - kept) };
+        one(&mut ssd, Op::Write, lpn * 8, 8);
+    }
+    let erases = ssd.flash().counters().erases;
+    assert!(erases > 30, "{erases}");
+    // The oldest block that has something to gain is dead as a whole, but for the block that both kinds share.
+    assert!(ssd.stats().gc_moved_pages <= 16, "{} pages moved", ssd.stats().gc_moved_pages);
+}
+
+#[test]
 fn worn_out_devices_turn_read_only_and_keep_their_data() {
     let mut config = array(1, 1);
     config.geometry.blocks_per_plane = 24;

@@ -5,7 +5,7 @@
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
-use nandle_ssd::nand::Ppn;
+use nandle_ssd::nand::{Block, Ppn};
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
@@ -640,6 +640,57 @@ fn instances_survive_a_power_cut_and_go_on() {
 }
 
 #[test]
+fn an_object_gets_blocks_where_no_other_is_being_written() {
+    let mut ssd = device();
+    let planes = u64::from(ssd.config().geometry.planes());
+    let plane = |ssd: &Ssd, lsn: u64| {
+        let blocks = blocks_of(ssd, lsn, 12);
+        let g = &ssd.config().geometry;
+        blocks.into_iter().map(|block| g.plane_of(Block(block))).collect::<Vec<_>>()
+    };
+    // One object of a block on each plane; the first is half written, the others come to their end.
+    for n in 0..planes {
+        assert_eq!(alloc(&mut ssd, 12 * n, 12), Status::Ok);
+        run(&mut ssd, Op::Write, 12 * n, if n == 0 { 6 } else { 12 }, &[]);
+    }
+    assert_eq!(ssd.objects_live(), 1);
+    let busy = plane(&ssd, 0);
+    // It is the turn of the first one's plane: the next objects are laid beside it in time, not behind it.
+    for n in planes..2 * planes - 1 {
+        assert_eq!(alloc(&mut ssd, 12 * n, 12), Status::Ok);
+        run(&mut ssd, Op::Write, 12 * n, 12, &[]);
+        assert_ne!(plane(&ssd, 12 * n), busy, "object {n}");
+    }
+}
+
+#[test]
+fn no_block_of_an_object_is_erased_before_its_end_is_on_flash() {
+    let mut config = objects_device();
+    config.recovery.checkpoint_interval = 0;
+    let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+    let sectors = ssd.layout().logical_sectors;
+    assert_eq!(alloc(&mut ssd, 0, 12), Status::Ok);
+    run(&mut ssd, Op::Flush, 0, 0, &[]);
+    let known = Ssd::power_on(&config, ssd.clone().cut_power(), 1).expect("a valid device");
+    assert_eq!(known.objects_live(), 1, "the call is on flash");
+    // Its pages are used up, and written again elsewhere until its block is erased.
+    run(&mut ssd, Op::Write, 0, 12, &[]);
+    assert_eq!(ssd.objects_live(), 0);
+    let own = Block(*blocks_of(&ssd, 0, 12).first().expect("a block"));
+    let mut draw = Stream::new(1, "requests");
+    let mut writes = 0;
+    while ssd.flash().array().erases(own) == 0 {
+        let lsn = if writes < 12 { writes } else { draw.below(sectors) };
+        run(&mut ssd, Op::Write, lsn, 1, &[]);
+        writes += 1;
+        assert!(writes < 8 * sectors, "the block is never collected");
+    }
+    let ssd = Ssd::power_on(&config, ssd.cut_power(), 1).expect("a valid device");
+    ssd.check();
+    assert_eq!(ssd.objects_live(), 0, "an object without its block has come back");
+}
+
+#[test]
 fn tiny_objects_of_one_stream_share_a_block_on_demand() {
     let mut config = objects_device();
     config.streams.share_tiny = true;
@@ -801,6 +852,15 @@ fn streams_keep_apart_what_collection_mixes_or_not() {
         if let Some(fdp) = ssd.scheme::<Fdp>() {
             assert_eq!(fdp.unit_pages(), 48);
             assert!(fdp.handles(ssd.flash()).all(|h| h.changes == 2 && h.available_pages == 48));
+            // An untouched unit is not left; one with a page in it is.
+            ssd.next_unit(0);
+            run(&mut ssd, Op::Write, 0, 1, &[]);
+            let changes = |ssd: &Ssd| {
+                ssd.scheme::<Fdp>().and_then(|fdp| fdp.handles(ssd.flash()).next()).map(|h| h.changes)
+            };
+            assert_eq!(changes(&ssd), Some(2));
+            ssd.next_unit(0);
+            assert_eq!(changes(&ssd), Some(3));
         }
         let sum: u64 = ssd.stats().streams.iter().map(|s| s.media_sectors).sum();
         assert_eq!(sum, programs(&ssd));

@@ -381,6 +381,56 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
     assert!(tried > 100, "{tried} units written again while they were moved");
 }
 
+#[test]
+fn what_a_flush_waits_for_may_be_merged_by_collection_meanwhile() {
+    // Versions of a unit, the newest in a page not programmed yet, are merged into a page of collection's: a FLUSH that
+    // comes now waits for that one.
+    let (_, mut config) = devices::unit_devices()
+        .into_iter()
+        .find(|(name, _)| name.contains("versions"))
+        .expect("one with versions");
+    (config.geometry.channels, config.buffer.bytes) = (1, 4 << 10);
+    let mut tried = 0;
+    for seed in 1..9 {
+        let mut ssd = Ssd::new(&config, UNIT, seed).expect("a valid device");
+        let sectors = ssd.layout().logical_sectors;
+        let mut oracle = Oracle::of(&ssd);
+        let (mut draw, mut done, mut id) = (Stream::new(seed, "requests"), vec![], 0);
+        while id < 6_000 {
+            // A burst, as deep as it comes, and a FLUSH.
+            let burst = 1 + draw.below(40);
+            for n in 0..=burst {
+                let length = 1 + draw.below(3);
+                let span = if draw.chance(0.5) { sectors / 6 } else { sectors - length };
+                let lsn = draw.below(span);
+                let (op, length) = if n == burst { (Op::Flush, 0) } else { (Op::Write, length) };
+                let data = oracle.contents(lsn, length);
+                let command = Command { id, op, lsn, sectors: length, fua: false, stream: 0, data: &data };
+                id += 1;
+                oracle.submitted(&command);
+                let now = ssd.now();
+                ssd.submit(now, &command);
+                for _ in 0..draw.below(3) {
+                    let Some(next) = ssd.next_event() else { break };
+                    ssd.advance(next, &mut done);
+                    done.drain(..).for_each(|completion| oracle.completed(&completion));
+                }
+            }
+            while ssd.outstanding() > 0 {
+                let next = ssd.next_event().expect("the device is stuck");
+                ssd.advance(next, &mut done);
+                done.drain(..).for_each(|completion| oracle.completed(&completion));
+            }
+            let again = Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
+            let mut judge = oracle.clone();
+            judge.power_cut(&again.contents(0, sectors).0, &[]);
+            assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
+            tried += 1;
+        }
+    }
+    assert!(tried > 1000, "{tried} cuts behind a FLUSH");
+}
+
 // ---- settings that do not stand ---------------------------------------------------------------------
 
 #[test]

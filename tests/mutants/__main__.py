@@ -35,7 +35,7 @@ TARGET = ROOT / "target/mutants"
 OMITTED = shutil.ignore_patterns("target", ".git", "runs")
 CAUGHT, SURVIVED = "caught", "SURVIVED"
 # A drive that has lost its way may also go round for ever: so many times as long as it takes when nothing is broken.
-PATIENCE, LEAST_PATIENCE_S = 20, 60
+PATIENCE, LEAST_PATIENCE_S = 5, 60
 
 
 def mirror(fresh: pathlib.Path, copy: pathlib.Path) -> None:

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -76,6 +77,59 @@ fn page(at: &str, path: &str) -> String {
     text
 }
 
+/// Where a server shows its page.
+fn watched_at(server: &mut Served) -> String {
+    server.line("http").trim().trim_start_matches("http   http://").trim_end_matches('/').to_owned()
+}
+
+/// Waits until the page says so.
+fn wait_for(http: &str, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !page(http, "/live.json").contains(text) {
+        assert!(Instant::now() < deadline, "no {text}: {}", page(http, "/live.json"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn what_goes_bad_while_it_is_served_is_written_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("flash.img");
+    image(dir.path());
+    let args = ["--image", "flash.img", "--timing", "off", "--scrub", "1s", "--http", "127.0.0.1:0"];
+    let mut server = Served::start_ailing(dir.path(), &args, &[]);
+    let http = watched_at(&mut server);
+    wait_for(&http, "\"mended\":0");
+
+    let number = 17_u64;
+    let sound = fs::read(&path).expect("the image");
+    let find = contents(number)[..64].to_vec();
+    let at = sound.windows(64).position(|window| window == find).expect("it is stored") as u64 + 100;
+    let file = fs::File::options().write(true).open(&path).expect("the image");
+    file.write_all_at(&[sound[at as usize] ^ 4], at).expect("written");
+    wait_for(&http, "\"mended\":1");
+    let said = fs::read_to_string(dir.path().join("stderr")).expect("what it said");
+    for part in ["flash.img: plane", "of its contents is wrong", "written again from memory"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(page(&http, "/metrics").contains("nandle_image_mended_total 1"));
+    assert_eq!(fs::read(&path).expect("the image")[at as usize], sound[at as usize]);
+    let mut client = server.client();
+    assert!(client.read(number * 4096, 4096) == contents(number));
+    drop(client);
+    server.kill();
+
+    // The next one finds nothing to complain of.
+    let server = Served::start(dir.path(), &["--image", "flash.img", "--timing", "off"]);
+    let mut client = server.client();
+    for sector in 0..WRITTEN {
+        assert!(client.read(sector * 4096, 4096) == contents(sector), "sector {sector}");
+    }
+    drop(client);
+    server.stop();
+}
+
 #[test]
 fn damage_is_a_media_error_and_is_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -96,8 +150,7 @@ fn damage_is_a_media_error_and_is_told() {
 
     let served = ["--image", "flash.img", "--timing", "off", "--damaged-ok", "--http", "127.0.0.1:0"];
     let mut server = Served::start(dir.path(), &served);
-    let http =
-        server.line("http").trim().trim_start_matches("http   http://").trim_end_matches('/').to_owned();
+    let http = watched_at(&mut server);
     let mut client = server.client();
     let mut lost = 0;
     for sector in 0..WRITTEN {
@@ -111,11 +164,7 @@ fn damage_is_a_media_error_and_is_told() {
     }
     assert_eq!(lost, 4, "a page has four sectors");
     assert!(client.ask(command::READ, 0, number * 4096, 4096, &[]).is_err(), "the damaged sector was read");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !page(&http, "/live.json").contains("\"damaged\":1") {
-        assert!(Instant::now() < deadline, "{}", page(&http, "/live.json"));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for(&http, "\"damaged\":1");
     let metrics = page(&http, "/metrics");
     assert!(
         metrics.contains("nandle_image_damaged") && metrics.contains("nandle_unreadable_sectors"),

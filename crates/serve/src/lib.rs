@@ -35,6 +35,7 @@ pub mod overload;
 pub mod plan;
 mod report;
 mod request;
+mod scrub;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]

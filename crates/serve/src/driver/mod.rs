@@ -38,7 +38,7 @@ use crate::lock::lock;
 use crate::outbox;
 use crate::report::Health;
 use crate::request::{Job, Message};
-use crate::{Clock, Error, Fault, Report, Shape};
+use crate::{Clock, Error, Fault, Report, Shape, scrub};
 
 pub use options::{End, Ended, Options, Timing};
 use task::Task;
@@ -54,6 +54,8 @@ const BUSY: Time = 5_000_000;
 const WINK: Duration = Duration::from_micros(5);
 /// Nanoseconds between looks at whether the image is still there.
 const LOOK: Time = 100_000_000;
+/// Places of the image that are named when they have gone bad.
+const MOST_TOLD: u64 = 50;
 
 /// What comes after a turn.
 enum Turn {
@@ -86,6 +88,8 @@ pub struct Driver {
     failed: Option<Error>,
     shape: Shape,
     image: Option<Image>,
+    /// Who reads it back.
+    scrub: Option<scrub::Running>,
     health: Health,
     /// When it was last seen that the image is where it should be.
     looked: Time,
@@ -196,6 +200,7 @@ impl Driver {
 
     fn finish(mut self, result: Result<bool, Error>) -> Result<Ended, Error> {
         let end = result?;
+        self.scrub = None;
         self.look_after_image(true);
         self.meter.finish(&self.ssd);
         self.meter.users = self.roll.users();
@@ -374,7 +379,7 @@ impl Driver {
             return Ok(());
         }
         while let Some(message) = self.inbox.next_message() {
-            self.answer(message);
+            self.answer(message)?;
         }
         let mut turns = self.inbox.clients();
         while turns > 0
@@ -406,7 +411,7 @@ impl Driver {
         self.next_look = if busy { now + (now - began) } else { now };
     }
 
-    fn answer(&mut self, message: Message) {
+    fn answer(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Report(to) => {
                 let _ = to.send(self.report());
@@ -420,7 +425,29 @@ impl Driver {
             Message::Order(order, to) => {
                 let _ = to.send(self.order(order));
             }
+            Message::Scrubbed(found, to) => {
+                self.mend(&found)?;
+                let _ = to.send(());
+            }
         }
+        Ok(())
+    }
+
+    /// What has gone bad in the image is written again.
+    fn mend(&mut self, found: &scrub::Found) -> Result<(), Error> {
+        self.health.scrubs += u64::from(found.whole);
+        let idle = self.ssd.next_event().is_none();
+        let Some(image) = self.image.as_mut().filter(|_| self.health.gone.is_none()) else { return Ok(()) };
+        for &place in &found.places {
+            let Some(what) = image.mend(self.ssd.flash().array(), place, idle)? else { continue };
+            self.health.mended += 1;
+            match self.health.mended {
+                ..MOST_TOLD => eprintln!("nandle: {what}"),
+                MOST_TOLD => eprintln!("nandle: {what} (further places are counted, not named)"),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Carries out what came; a request that `waited` did so for a place in the drive.

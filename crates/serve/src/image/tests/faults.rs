@@ -88,7 +88,7 @@ fn lives(sets: &[&str], how: How, seed: u64, lives: u64) -> BTreeMap<&'static st
 }
 
 /// One bit of what was written changes.
-fn rot(world: &mut World) {
+pub fn rot(world: &mut World) {
     let mut state = world.disk.state();
     let used: Vec<usize> = (16..state.bytes.len() / 4096)
         .filter(|n| state.bytes[n * 4096..][..4096].iter().any(|&byte| byte != 0))
