@@ -626,7 +626,8 @@ fn claims_of_runs(outcomes: &[Outcome], workload: &str, claims: &mut Vec<Claim>)
 const NONE: f64 = f64::NAN;
 const FILLED: &str = "how full the paper's device was is not said, and which types pages are written to \
     depends on it: seven of the nine traces never fill Table II's device";
-const READS: &str = "size-based empties unfinished blocks for LSB pages, and reads wait for the copies";
+const READS: &str = "a read takes what its page's type takes, and LSB pages hardly run out where the device is not \
+    filled; where it is, reads wait for collection's copies (table: what is not published)";
 const REUSE: &str = "the twins repeat small writes less often within a cache's lifetime; reuse distances are \
     not published";
 
