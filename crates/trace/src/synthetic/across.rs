@@ -255,9 +255,9 @@ mod tests {
     }
 
     /// The samples of 16 and 22 February 2016 touch 77 and 66 GiB of 4640 and 4684 with their first 400
-    /// requests, and 188 and 114 with the first 999: the twins touch two thirds of that, and nothing was
-    /// fitted to it. Side by side at the beginning of the device they would touch half, and
-    /// soon no more than a thirtieth of the device.
+    /// requests, and 188 and 114 with the first 999: the twins, which hardly repeat an extent by then, as the
+    /// samples do not, touch twice that, and nothing was fitted to it. Side by side at the beginning of the device they
+    /// would touch no more than a thirtieth of the device.
     #[test]
     fn requests_spread_over_the_device_as_the_samples_do() {
         const BYTES: u64 = 128 << 30;
@@ -271,8 +271,8 @@ mod tests {
                 *mean += touched as f64 / 6.0;
             }
         }
-        assert!((36.0..77.0).contains(&means[0]), "{means:?}");
-        assert!((75.0..188.0).contains(&means[1]), "{means:?}");
+        assert!((77.0..154.0).contains(&means[0]), "{means:?}");
+        assert!((188.0..376.0).contains(&means[1]), "{means:?}");
     }
 
     /// Fig 8, with Across-FTL's areas modelled as the paper describes them: an area holds one span
