@@ -1,7 +1,7 @@
 """nandle: a flash drive in software.
 
 `run` simulates one drive under one workload, `sweep` a grid of them, `Device` is a drive stepped by
-hand, `VictimPolicy` and `BufferPolicy` are policies written in Python. Times are simulated nanoseconds
+hand, `open` reads a trace batch by batch, `VictimPolicy` and `BufferPolicy` are policies written in Python. Times are simulated nanoseconds
 and sizes are bytes, throughout.
 """
 
@@ -14,6 +14,7 @@ from ._run import Result, config, presets, run, schemes, workloads
 from ._sweep import sweep
 from ._summary import Summary
 from ._table import Table
+from ._trace import Trace, open
 
 __all__ = [
     "BufferPolicy",
@@ -28,9 +29,11 @@ __all__ = [
     "Results",
     "Summary",
     "Table",
+    "Trace",
     "VictimPolicy",
     "__version__",
     "config",
+    "open",
     "presets",
     "register",
     "run",

@@ -8,6 +8,7 @@ mod errors;
 mod policies;
 mod simulate;
 mod table;
+mod trace;
 
 use nandle_lab::config::{self, PRESETS, SHORTHANDS, Wanted};
 use nandle_trace::synthetic;
@@ -55,6 +56,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("InputError", m.py().get_type::<InputError>())?;
     m.add_class::<table::Table>()?;
+    m.add_class::<trace::Trace>()?;
     m.add_class::<device::Device>()?;
     m.add_class::<device::Completion>()?;
     m.add_function(wrap_pyfunction!(presets, m)?)?;

@@ -9,6 +9,7 @@ use nandle_ssd::flash::Flash;
 use nandle_ssd::nand::{Block, Time};
 use nandle_ssd::schemes::{Interests, Scheme, Surroundings};
 use nandle_ssd::space::Candidates;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -87,9 +88,12 @@ impl Policies {
 /// Numbers as bytes that numpy reads without a copy.
 fn column<'py, const N: usize>(
     py: Python<'py>,
-    values: impl Iterator<Item = [u8; N]>,
-) -> Bound<'py, PyBytes> {
-    PyBytes::new(py, &values.flatten().collect::<Vec<u8>>())
+    values: impl ExactSizeIterator<Item = [u8; N]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, values.len() * N, |bytes| {
+        bytes.chunks_exact_mut(N).zip(values).for_each(|(place, value)| place.copy_from_slice(&value));
+        Ok(())
+    })
 }
 
 /// The policies as a scheme of a drive; drives that are copied share them.
@@ -114,12 +118,13 @@ impl Scheme for Adapter {
             let each = || blocks.iter().copied();
             let arguments = (
                 (plane, now, from.pages_per_block()),
-                column(py, each().map(|b| b.0.to_ne_bytes())),
-                column(py, each().map(|b| from.valid(b).to_ne_bytes())),
-                column(py, each().map(|b| flash.array().erases(b).to_ne_bytes())),
-                column(py, each().map(|b| from.last_invalidated(b).to_ne_bytes())),
+                column(py, each().map(|b| b.0.to_ne_bytes()))?,
+                column(py, each().map(|b| from.valid(b).to_ne_bytes()))?,
+                column(py, each().map(|b| flash.array().erases(b).to_ne_bytes()))?,
+                column(py, each().map(|b| from.last_invalidated(b).to_ne_bytes()))?,
             );
-            let answer: Option<i64> = policy.call_method1(py, "_decide", arguments)?.extract(py)?;
+            let answer: Option<i64> =
+                policy.call_method1(py, intern!(py, "_decide"), arguments)?.extract(py)?;
             answer.map(|n| at(&blocks, n, "choose() of the victim policy")).transpose()
         })?
     }
@@ -131,13 +136,13 @@ impl Scheme for Adapter {
             let each = || slots.iter().map(|&slot| buffer.entry(slot));
             let arguments = (
                 (near.flash().media().now(), near.flash().geometry().sectors_per_page()),
-                column(py, each().map(|e| e.lpn.to_ne_bytes())),
-                column(py, each().map(|e| e.mask.to_ne_bytes())),
-                column(py, each().map(|e| e.mask.count_ones().to_ne_bytes())),
-                column(py, each().map(|e| e.stream.to_ne_bytes())),
-                column(py, each().map(|e| e.request.to_ne_bytes())),
+                column(py, each().map(|e| e.lpn.to_ne_bytes()))?,
+                column(py, each().map(|e| e.mask.to_ne_bytes()))?,
+                column(py, each().map(|e| e.mask.count_ones().to_ne_bytes()))?,
+                column(py, each().map(|e| e.stream.to_ne_bytes()))?,
+                column(py, each().map(|e| e.request.to_ne_bytes()))?,
             );
-            let answer: Vec<i64> = policy.call_method1(py, "_decide", arguments)?.extract(py)?;
+            let answer: Vec<i64> = policy.call_method1(py, intern!(py, "_decide"), arguments)?.extract(py)?;
             answer
                 .into_iter()
                 .map(|n| at(&slots, n, "evict() of the buffer policy"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array as _, RecordBatch, RecordBatchIterator, StructArray};
 use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
 use arrow_schema::DataType;
@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 
 use crate::errors::wrong;
 
-/// A table that a run made.
+/// A table that a run made, or a trace.
 #[pyclass(module = "nandle._core", frozen)]
 pub struct Table {
     batch: RecordBatch,
@@ -60,6 +60,14 @@ impl Table {
             DataType::UInt32 => {
                 let values = column.as_primitive::<UInt32Type>().values();
                 ("u4".into(), bytes(values.iter().flat_map(|v| v.to_ne_bytes()).collect()), None)
+            }
+            DataType::UInt16 => {
+                let values = column.as_primitive::<UInt16Type>().values();
+                ("u2".into(), bytes(values.iter().flat_map(|v| v.to_ne_bytes()).collect()), None)
+            }
+            DataType::Boolean => {
+                let values = column.as_boolean().values();
+                ("?".into(), bytes(values.iter().map(u8::from).collect()), None)
             }
             DataType::Float64 => {
                 let values = column.as_primitive::<Float64Type>().iter();

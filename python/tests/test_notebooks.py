@@ -2,6 +2,8 @@
 Method: each is executed as it stands, without Jupyter; then the figures that its text leans on."""
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,7 +52,24 @@ def test_fdp(notebook):
     assert waf["fdp(4,initially)"] > 1.05 > waf["flashalloc"]
 
 
+@pytest.mark.parametrize("name", ["first_steps", "policy"])
+def test_the_ipynb_shows_what_its_cells_print(name):
+    for module in ("jupytext", "nbclient", "ipykernel"):
+        pytest.importorskip(module)
+    command = [sys.executable, NOTEBOOKS / "execute.py", "--check", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_notebook_has_its_ipynb():
+    jupytext = pytest.importorskip("jupytext")
+    for path in NOTEBOOKS.glob("*.py"):
+        if path.name != "execute.py":
+            there = jupytext.read(path.with_suffix(".ipynb"))
+            assert [c.source for c in there.cells] == [c.source for c in jupytext.read(path).cells], path.name
+
+
 def test_every_notebook_is_run():
     tests = Path(__file__).read_text()
-    for path in NOTEBOOKS.glob("*.py"):
+    for path in set(NOTEBOOKS.glob("*.py")) - {NOTEBOOKS / "execute.py"}:
         assert f'notebook("{path.name}")' in tests, path.name

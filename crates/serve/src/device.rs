@@ -12,7 +12,8 @@ use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::order::{Answer, Order};
 use crate::request::{Fault, Io, Job, Message, Outcome};
-use crate::{Clock, Report, outbox, scrub};
+use crate::suspect::Found;
+use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
 use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
@@ -263,7 +264,7 @@ impl Device {
     }
 
     /// Has the driver look at what was found in the image; none if it is gone. It is waited for while `wanted` is true.
-    pub(crate) fn scrubbed(&self, wanted: impl Fn() -> bool, found: scrub::Found) -> Option<()> {
+    pub(crate) fn scrubbed(&self, wanted: impl Fn() -> bool, found: Found) -> Option<()> {
         self.ask(wanted, |to| Message::Scrubbed(found, to))
     }
 

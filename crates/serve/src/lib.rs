@@ -36,6 +36,7 @@ pub mod plan;
 mod report;
 mod request;
 mod scrub;
+mod suspect;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]

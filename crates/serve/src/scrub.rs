@@ -5,23 +5,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::image::scrub::{Place, Reader};
+use crate::image::scrub::Reader;
 use crate::lock::lock;
+use crate::suspect::Found;
 use crate::{Device, Error};
 
 /// The most that is read in a second, in bytes, however large the image is.
 const MOST: f64 = (32 << 20) as f64;
 /// Being ahead by less is no reason to sleep.
 const LEAST: Duration = Duration::from_millis(20);
-
-/// What was found on the way through the image.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// What may be damaged.
-    pub places: Vec<Place>,
-    /// That was the end of it.
-    pub whole: bool,
-}
 
 #[derive(Default)]
 struct Stop {

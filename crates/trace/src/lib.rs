@@ -21,6 +21,11 @@ pub mod synthetic;
 mod trace;
 mod write;
 
+/// Requests as Arrow tables.
+pub mod arrow {
+    pub use crate::formats::parquet::{batch, schema};
+}
+
 pub use info::{Info, InfoOptions, OpInfo, PageInfo};
 pub use nandle_io::Op;
 pub use options::{Format, Options, RegexFormat, TimeUnit};

@@ -38,6 +38,7 @@ use crate::lock::lock;
 use crate::outbox;
 use crate::report::Health;
 use crate::request::{Job, Message};
+use crate::suspect::Found;
 use crate::{Clock, Error, Fault, Report, Shape, scrub};
 
 pub use options::{End, Ended, Options, Timing};
@@ -434,7 +435,7 @@ impl Driver {
     }
 
     /// What has gone bad in the image is written again.
-    fn mend(&mut self, found: &scrub::Found) -> Result<(), Error> {
+    fn mend(&mut self, found: &Found) -> Result<(), Error> {
         self.health.scrubs += u64::from(found.whole);
         let idle = self.ssd.next_event().is_none();
         let Some(image) = self.image.as_mut().filter(|_| self.health.gone.is_none()) else { return Ok(()) };

@@ -13,24 +13,12 @@ use super::session::{BYTES as SESSION_BYTES, Session};
 use super::store::{Store, read};
 use super::{Image, read_header};
 use crate::Error;
+use crate::suspect::Place;
 
 /// About how many bytes are read in a step.
 const STEP: u64 = 256 << 10;
 /// What a block costs of which there is nothing but its records.
 const BLOCK: u64 = 4096;
-
-/// A place of an image that may be damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The header.
-    Header,
-    /// The record of who has it open.
-    Session,
-    /// The records of a block.
-    Block(Block),
-    /// The record of a page, and the copy of its head.
-    Page(Ppn),
-}
 
 /// What a step has read.
 #[derive(Debug, Default)]

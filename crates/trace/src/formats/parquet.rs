@@ -11,7 +11,7 @@ use arrow_array::types::{
 use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
@@ -220,6 +220,39 @@ impl Rows for Parquet {
     }
 }
 
+/// The columns of requests as an Arrow table: those of this project's Parquet.
+#[must_use]
+pub fn schema() -> Arc<Schema> {
+    let types = [
+        DataType::UInt64,
+        DataType::Utf8,
+        DataType::UInt64,
+        DataType::UInt64,
+        DataType::UInt16,
+        DataType::UInt32,
+        DataType::Boolean,
+    ];
+    let fields: Vec<Field> = COLUMNS.iter().zip(types).map(|(&c, t)| Field::new(c, t, false)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Requests as an Arrow table with the columns of [`schema`].
+///
+/// # Errors
+/// If `schema` is another one.
+pub fn batch(schema: &Arc<Schema>, all: &[Request]) -> Result<RecordBatch, ArrowError> {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.time_ns))),
+        Arc::new(StringArray::from_iter_values(all.iter().map(|r| r.op.name()))),
+        Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.offset))),
+        Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.bytes))),
+        Arc::new(UInt16Array::from_iter_values(all.iter().map(|r| r.stream))),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|r| r.object))),
+        Arc::new(all.iter().map(|r| Some(r.fua)).collect::<BooleanArray>()),
+    ];
+    RecordBatch::try_new(Arc::clone(schema), columns)
+}
+
 /// Writes requests as Parquet.
 pub(crate) struct Table {
     path: PathBuf,
@@ -230,17 +263,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub fn new(path: &Path, to: Box<dyn Write + Send>) -> Result<Self, Error> {
-        let types = [
-            DataType::UInt64,
-            DataType::Utf8,
-            DataType::UInt64,
-            DataType::UInt64,
-            DataType::UInt16,
-            DataType::UInt32,
-            DataType::Boolean,
-        ];
-        let fields: Vec<Field> = COLUMNS.iter().zip(types).map(|(&c, t)| Field::new(c, t, false)).collect();
-        let schema = Arc::new(Schema::new(fields));
+        let schema = schema();
         let properties =
             WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
         let writer =
@@ -255,17 +278,7 @@ impl Table {
 
     fn flush(&mut self) -> Result<(), Error> {
         let all = std::mem::take(&mut self.pending);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.time_ns))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(|r| r.op.name()))),
-            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.offset))),
-            Arc::new(UInt64Array::from_iter_values(all.iter().map(|r| r.bytes))),
-            Arc::new(UInt16Array::from_iter_values(all.iter().map(|r| r.stream))),
-            Arc::new(UInt32Array::from_iter_values(all.iter().map(|r| r.object))),
-            Arc::new(all.iter().map(|r| Some(r.fua)).collect::<BooleanArray>()),
-        ];
-        let batch = RecordBatch::try_new(self.schema.clone(), columns);
-        let batch = batch.map_err(|e| refused(&self.path, e.into()))?;
+        let batch = batch(&self.schema, &all).map_err(|e| refused(&self.path, e.into()))?;
         self.writer.write(&batch).map_err(|e| refused(&self.path, e))
     }
 

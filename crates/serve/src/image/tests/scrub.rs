@@ -7,7 +7,7 @@ use super::disk::Wrong;
 use super::faults::rot;
 use super::world::World;
 use super::*;
-use crate::image::scrub::Place;
+use crate::suspect::Place;
 
 /// Reads on until a whole round finds nothing; what was mended.
 fn rounds(world: &mut World, ssd: &Ssd, image: &mut Image, what: &str) -> Vec<String> {

@@ -10,8 +10,9 @@ use nandle_ssd::{Command, Op, Ssd, Status};
 
 use super::disk::Disk;
 use crate::Error;
-use crate::image::scrub::{Place, Reader};
+use crate::image::scrub::Reader;
 use crate::image::{self, How, Image, Opened, Unfinished, read_header};
+use crate::suspect::Place;
 
 const SECTOR: usize = 4096;
 
