@@ -95,20 +95,8 @@ const SUBJECTS: [Subject; 4] = [
         metric: Metric::WriteAmplification,
         requests: [0, 0],
         sets: [
-            &[
-                "geometry.channels=4",
-                "geometry.chips_per_channel=1",
-                "buffer.bytes=1MiB",
-                "queue.depth=8",
-                "gc.survivors=apart",
-            ],
-            &[
-                "geometry.channels=1",
-                "geometry.chips_per_channel=1",
-                "buffer.bytes=256KiB",
-                "queue.depth=2",
-                "gc.survivors=apart",
-            ],
+            &["geometry.channels=4", "geometry.chips_per_channel=1", "buffer.bytes=1MiB", "queue.depth=8"],
+            &["geometry.channels=1", "geometry.chips_per_channel=1", "buffer.bytes=256KiB", "queue.depth=2"],
         ],
     },
 ];

@@ -1,7 +1,6 @@
 //! The drive: the authors' Cosmos+ board, under a stream policy and one of their firmwares.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::collect::SurvivorsKind;
 
 use super::super::preset;
 use crate::Error;
@@ -51,10 +50,6 @@ pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfi
     config.streams.count = 8;
     if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
-    }
-    if policy == MULTI_STREAM || policy == FDP {
-        // Here survivors cannot join a block that a stream fills by itself; in the firmware they join the last one opened.
-        config.gc.survivors = SurvivorsKind::Apart;
     }
     if !firmware.trims(policy) {
         config.gc.copies_in_flight_total = 0;
