@@ -2,8 +2,8 @@
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
-use nandle_ssd::collect::GcConfig;
 use nandle_ssd::collect::victim::VictimKind;
+use nandle_ssd::collect::{GcConfig, SurvivorsKind};
 use nandle_ssd::config::{QueueConfig, QueueOrder};
 use nandle_ssd::controller::{Assign, ControllerConfig};
 use nandle_ssd::link::LinkConfig;
@@ -369,6 +369,23 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
             with(&|c| {
                 c.scheme.striping = "round-robin".into();
                 c.gc.copies_in_flight_total = 3;
+                c.op_ratio = 1.6;
+                c.scheme.streams = "flashalloc".into();
+            }),
+        ),
+        (
+            "survivors with host's writes",
+            with(&|c| {
+                c.gc.survivors = SurvivorsKind::WithHost;
+                c.buffer.bytes = 64 << 10;
+            }),
+        ),
+        (
+            "survivors with host's writes, strict turns of objects",
+            with(&|c| {
+                c.gc.survivors = SurvivorsKind::WithHost;
+                c.scheme.striping = "round-robin".into();
+                c.gc.copies_in_flight_total = 1;
                 c.op_ratio = 1.6;
                 c.scheme.streams = "flashalloc".into();
             }),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
+use nandle_ssd::collect::SurvivorsKind;
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::config::QueueOrder;
 use nandle_ssd::controller::{Assign, ControllerConfig};
@@ -210,6 +211,12 @@ prop_compose! {
         c.recovery.checkpoint_interval = interval;
         let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
         c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };
+        if evict_all {
+            c.gc.survivors = SurvivorsKind::WithHost;
+            if c.validate().is_err_and(|e| e.field == "gc.survivors") {
+                c.gc.survivors = SurvivorsKind::Apart;
+            }
+        }
         // As full as the device may be: the error names the least spare that works.
         c.op_ratio = 0.0;
         while let Err(e) = c.validate() {

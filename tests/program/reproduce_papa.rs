@@ -1,12 +1,13 @@
 //! Goal: PAPA's experiment runs from end to end, and what makes the scheme comes out: partial writes
 //! and their reads on fast pages, faster writes, more erases.
-//! Method: a 128th of the paper's size; `nandle reproduce papa` runs the whole.
+//! Method: a 128th of the paper's size, Table II's blocks, collected ahead of need; `nandle reproduce papa` runs the
+//! whole.
 
 use nandle_lab::reproduce::papa::{Outcome, POLICIES, Plan, WORKLOADS, measure};
 use nandle_ssd::nand::CellKind;
 
 fn small() -> Plan {
-    Plan { scale: 128, op_ratio: 0.8, ..Plan::quick(1) }
+    Plan { scale: 128, op_ratio: 0.8, ahead: true, ..Plan::quick(1) }
 }
 
 fn every_policy(plan: &Plan, workload: &str, cached: bool) -> Vec<Outcome> {

@@ -1,11 +1,11 @@
 //! What a device is: every setting, its unit, its default and its range.
 
-use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, Superblocks, Timing};
+use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, ProgramOrder, Superblocks, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::buffer::{BufferConfig, FifoEvict, Release};
-use crate::collect::GcConfig;
+use crate::collect::{GcConfig, SurvivorsKind};
 use crate::controller::ControllerConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
 use crate::error::ConfigError;
@@ -13,7 +13,9 @@ use crate::link::LinkConfig;
 use crate::map::{MapCacheConfig, MappingConfig, TableSize};
 use crate::media::CellConfig;
 use crate::schemes::{Facts, Plan, SchemeConfig, StreamsConfig};
-use crate::space::{Limits, PacingKind, SlcConfig, SpacePlan, Striping, SuperblockConfig, WearConfig};
+use crate::space::{
+    Limits, PacingKind, PageTypes, SlcConfig, SpacePlan, Striping, SuperblockConfig, WearConfig,
+};
 
 /// A device: flash, firmware and scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -412,6 +414,10 @@ impl DeviceConfig {
         self.check_settings()?;
         let geometry = self.unit_geometry();
         let mut plan = self.scheme.plan(&self.streams, &self.facts(&geometry))?;
+        if self.gc.survivors == SurvivorsKind::WithHost && plan.space.page_types.is_none() {
+            self.check_survivors()?;
+            plan.space.page_types = Some(PageTypes::block_by_block(self.cell.kind.bits() as usize));
+        }
         plan.buffer.merge = self.buffer.fifo_merge;
         plan.buffer.evict_all = self.buffer.fifo_evict == FifoEvict::All;
         if let (Some(types), true) = (&plan.space.page_types, self.fit().slots > 1) {
@@ -427,6 +433,22 @@ impl DeviceConfig {
         let layout = self.lay_out(&plan)?;
         self.check_precondition(&layout)?;
         Ok((plan, layout))
+    }
+
+    /// What survivors and host writes cannot share open blocks with.
+    fn check_survivors(&self) -> Result<(), ConfigError> {
+        let expected = if self.cell.kind.bits() > 1 && self.cell.program_order == ProgramOrder::Strict {
+            "apart, or cell.program_order = \"relaxed\""
+        } else if self.fit().slots > 1 {
+            "apart with mapping units smaller than a page"
+        } else if !self.slc.is_off() {
+            "apart with an SLC cache"
+        } else if let "superblock" | "block-by-block" = self.scheme.striping.as_str() {
+            "apart, or scheme.striping = \"dynamic\", \"round-robin\" or an order of planes"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::new("gc.survivors", self.gc.survivors.name(), expected))
     }
 
     /// Each setting against its range, schemes' own aside.

@@ -17,6 +17,16 @@ crate::catalog! {
     }
 }
 
+crate::catalog! {
+    /// Which blocks take what survives of a victim.
+    pub enum SurvivorsKind {
+        /// Blocks of their own.
+        Apart = "apart",
+        /// The open block of its plane that host writes go to (GreedyFTL of the Cosmos+ OpenSSD).
+        WithHost = "with-host",
+    }
+}
+
 /// `[gc]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -38,6 +48,9 @@ pub struct GcConfig {
     /// Copies of the whole drive under way at a time, a victim's before the next one's (0 to 1048576); 0: as many as
     /// the planes allow.
     pub copies_in_flight_total: u32,
+    /// Which blocks take survivors. "with-host" is for cells of one page type, or `cell.program_order = "relaxed"`; policies that
+    /// choose page types always do so.
+    pub survivors: SurvivorsKind,
     /// Page-type policies: collect in the background when fewer pages of the types that small or
     /// partial writes need are left than the soft watermark's blocks have; false = only when such a
     /// write waits for one (emergency collection alone).
@@ -54,6 +67,7 @@ impl Default for GcConfig {
             lazy: 0.05,
             copies_in_flight: 4,
             copies_in_flight_total: 0,
+            survivors: SurvivorsKind::Apart,
             types_ahead: true,
         }
     }

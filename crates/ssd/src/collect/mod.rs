@@ -17,7 +17,7 @@ mod job;
 pub mod victim;
 mod work;
 
-pub use config::GcConfig;
+pub use config::{GcConfig, SurvivorsKind};
 pub use work::Keeper;
 pub(crate) use work::Work;
 

@@ -65,6 +65,14 @@ impl PageTypes {
         Self { name, types, steps, ends }
     }
 
+    /// No choice: one block after the other is filled, by host writes and collection alike.
+    pub(crate) fn block_by_block(types: usize) -> Self {
+        Self::new("block by block", types, |_, _| {
+            let fill = (0..types).rev().map(|kind| Step::Take(kind, Note::NONE));
+            fill.chain([Step::Open(Note::NONE)]).collect()
+        })
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }

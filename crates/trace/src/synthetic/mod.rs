@@ -33,7 +33,7 @@ pub use user::{Replay, User};
 pub use workload::{ENDLESS, Phase, Target, Workload};
 
 use crate::Error;
-use workload::Entry;
+use workload::{Entry, bare};
 
 const FAMILIES: [&[Entry]; 8] = [
     simple::ENTRIES,
@@ -56,11 +56,6 @@ pub fn list() -> &'static [(&'static str, &'static str)] {
 /// The paper's row for the trace that the named workload is a twin of.
 pub fn published(name: &str) -> Option<Published> {
     papa::published(name).or_else(|| across::published(name)).or_else(|| waflash::published(name))
-}
-
-/// The bare name of an entry, without its argument.
-fn bare(name: &'static str) -> &'static str {
-    name.split(['[', ':']).next().unwrap_or(name)
 }
 
 /// The workload called `name`, for a device.

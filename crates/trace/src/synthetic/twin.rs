@@ -9,7 +9,7 @@
 
 use super::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
-use nandle_random::math::exp;
+use nandle_random::math::{exp, pow};
 use nandle_random::{Alias, Exponential, LogNormal, Stream, Table, mix};
 
 /// Where in its cell a request may start, in bytes.
@@ -52,6 +52,21 @@ pub(super) struct Class {
     /// If set, the class has no cells of its own: its requests lie in the cells of that class (by
     /// index), at either of its [`Places`], beside the extents there.
     pub guest_of: Option<usize>,
+    /// Its extents, of whole cells each, begin where the one before ends, so that where they do not begin on a
+    /// page border two of them share a page.
+    pub abutting: bool,
+}
+
+impl Class {
+    /// Cells that a request of `bytes` takes for itself.
+    fn span(&self, bytes: u32, cell_bytes: u64) -> u64 {
+        span(self.places, self.abutting, bytes, cell_bytes)
+    }
+}
+
+fn span(places: Places, abutting: bool, bytes: u32, cell_bytes: u64) -> u64 {
+    let ahead = if abutting { 0 } else { places.last() };
+    u64::from(ahead + bytes).div_ceil(cell_bytes)
 }
 
 /// A trace to be imitated.
@@ -61,11 +76,15 @@ pub(super) struct Plan {
     pub write_share: f64,
     pub cell_bytes: u32,
     pub classes: Vec<Class>,
-    /// Share of the partial rewrites that go to a cell of the last class instead (PAPA, Fig 7:
-    /// partial updates of full pages).
+    /// Share of the partial rewrites, but of abutting classes, that go to a cell of the last class instead
+    /// (PAPA, Fig 7: partial updates of full pages).
     pub demote: f64,
     /// Reads go anywhere that was written, not where most writes go.
     pub reads_anywhere: bool,
+    /// What will ever be written is known from the start, and popular from the start: a write goes anywhere in it, to a new
+    /// cell or to one written before as chance has it, and [`Class::repeat`] comes out at the end. Without, new
+    /// cells come in turn, and the first ones are the popular ones.
+    pub known: bool,
     /// The cells lie all over the device, with gaps; without, side by side at its beginning.
     pub spread: bool,
     /// Mean time between requests, nanoseconds.
@@ -151,6 +170,7 @@ struct Region {
     read_bytes: Table<u32>,
     repeat: f64,
     guest_of: Option<usize>,
+    abutting: bool,
     base: u64,
     cells: u64,
     stride: u64,
@@ -160,8 +180,57 @@ struct Region {
     share: u64,
     /// Cells written so far, in the order of entry.
     written: u64,
+    /// Where what will be written is known from the start.
+    known: Option<Known>,
     /// One bit a cell: has its second extent been written?
     paired: Vec<u64>,
+}
+
+/// Extents of up to `most` cells, of which some are written.
+struct Known {
+    most: u64,
+    /// One bit for each first cell.
+    bits: Vec<u64>,
+}
+
+impl Known {
+    /// Any extent of a region of so many cells, by popularity.
+    fn any(&self, cells: u64, stream: &mut Stream) -> u64 {
+        popular(cells / self.most, stream) * self.most
+    }
+    /// Marks an extent as written; whether it is the first time.
+    fn enter(&mut self, index: u64) -> bool {
+        let (word, bit) = ((index / 64) as usize, 1 << (index % 64));
+        let first = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        first
+    }
+    /// One that is written, if chance finds one.
+    fn written(&self, cells: u64, stream: &mut Stream) -> u64 {
+        const TRIES: u32 = 64;
+        let is = |&index: &u64| self.bits[(index / 64) as usize] >> (index % 64) & 1 == 1;
+        (0..TRIES).map(|_| self.any(cells, stream)).find(is).unwrap_or(0)
+    }
+}
+
+/// One of so many, the first ones being the popular ones: uniform to the fourth power, which is Zipf's law with exponent
+/// 3/4 in the continuum.
+fn popular(of: u64, stream: &mut Stream) -> u64 {
+    let u = stream.unit();
+    let square = u * u;
+    ((of as f64 * square * square) as u64).min(of.saturating_sub(1))
+}
+
+/// How many there must be of which `writes` by popularity hit one written before in a share `repeat` of the cases.
+fn known(writes: f64, repeat: f64) -> f64 {
+    const STEPS: u32 = 2000;
+    // Of extents at x of 1 in popularity, those that `each` writes an extent leave unwritten.
+    let unwritten = |each: f64, x: f64| exp(-each / 4.0 * pow(x, -0.75));
+    let touched = |each: f64| {
+        let at = |n| 1.0 - unwritten(each, (f64::from(n) + 0.5) / f64::from(STEPS));
+        (0..STEPS).map(at).sum::<f64>() / f64::from(STEPS)
+    };
+    writes / bisect(1e-3, 1e3, |each| 1.0 - repeat - touched(each) / each)
 }
 
 impl Region {
@@ -177,12 +246,12 @@ impl Region {
         run * self.run * self.share + mix(run) % gap + within
     }
 
-    /// A cell written before, the early ones being the popular ones: the position is uniform to
-    /// the fourth power, which is Zipf's law with exponent 3/4 in the continuum.
+    /// A cell written before.
     fn popular(&self, stream: &mut Stream) -> u64 {
-        let u = stream.unit();
-        let square = u * u;
-        ((self.written as f64 * square * square) as u64).min(self.written.saturating_sub(1))
+        match &self.known {
+            Some(known) => known.written(self.cells, stream),
+            None => popular(self.written, stream),
+        }
     }
 
     /// The start within cell `index` of a request; `entering` says that it is the cell's first.
@@ -279,7 +348,7 @@ impl Plan {
         let cell_bytes = u64::from(self.cell_bytes);
         let writes = requests as f64 * self.write_share;
         let weights: f64 = self.classes.iter().map(|c| c.write).sum();
-        let span = |class: &Class, bytes: u32| u64::from(class.places.last() + bytes).div_ceil(cell_bytes);
+        let span = |class: &Class, bytes: u32| class.span(bytes, cell_bytes);
         let mut wanted = Vec::new();
         let mut least = Vec::new();
         for class in &self.classes {
@@ -292,7 +361,14 @@ impl Plan {
             let most = sizes().map(|&(bytes, _)| span(class, bytes)).max().unwrap_or(1);
             let stride = class.write_bytes.iter().map(|&(b, w)| w * span(class, b) as f64).sum::<f64>()
                 / class.write_bytes.iter().map(|p| p.1).sum::<f64>();
-            let fresh = writes * class.write / weights * (1.0 - class.repeat) * stride;
+            let writes = writes * class.write / weights;
+            if self.known {
+                let extents = known(writes, class.repeat).ceil() as u64;
+                wanted.push((extents.max(8)) * most);
+                least.push(4 * most);
+                continue;
+            }
+            let fresh = writes * (1.0 - class.repeat) * stride;
             // Six deviations of slack: chance alone must not exhaust the region.
             wanted.push((fresh + 6.0 * (fresh * stride).sqrt()) as u64 + 8 * most);
             least.push(4 * most);
@@ -331,20 +407,23 @@ impl Plan {
         let mut regions = Vec::new();
         for (class, cells) in self.classes.iter().zip(wanted) {
             let sizes = || class.write_bytes.iter().chain(&class.read_bytes);
-            let single = sizes().all(|&(bytes, _)| span(class, bytes) == 1);
+            let single = !class.abutting && sizes().all(|&(bytes, _)| span(class, bytes) == 1);
             let paired = matches!(class.places, Places::Either(_));
+            let most = sizes().map(|&(bytes, _)| span(class, bytes)).max().unwrap_or(1);
             regions.push(Region {
                 places: class.places,
                 write_bytes: table(&class.write_bytes)?,
                 read_bytes: table(&class.read_bytes)?,
                 repeat: class.repeat,
                 guest_of: class.guest_of,
+                abutting: class.abutting,
                 base,
                 cells,
                 run: if single { 1 } else { RUN },
                 share: share.max(1),
                 stride: if single && cells > 0 { scattering(cells) } else { 1 },
                 written: 0,
+                known: self.known.then(|| Known { most, bits: vec![0; cells.div_ceil(64) as usize] }),
                 paired: if paired { vec![0; cells.div_ceil(64) as usize] } else { vec![] },
             });
             base += if self.spread { cells.next_multiple_of(RUN) } else { cells };
@@ -442,8 +521,16 @@ impl Twin {
         }
         let region = &mut self.regions[class];
         let bytes = region.write_bytes.sample(&mut self.stream);
-        let span = u64::from(region.places.last() + bytes).div_ceil(self.cell_bytes);
-        let room = region.written + span <= region.cells;
+        if let Some(known) = &mut region.known {
+            let index = known.any(region.cells, &mut self.stream);
+            let entering = known.enter(index);
+            region.written += u64::from(entering);
+            let place = region.place(index, true, entering, &mut self.stream);
+            return (region.cell(index), place, bytes);
+        }
+        let span = span(region.places, region.abutting, bytes, self.cell_bytes);
+        // The last of abutting extents ends in the cell behind it.
+        let room = region.written + span + u64::from(region.abutting) <= region.cells;
         let fresh = region.written == 0 || (room && !self.stream.chance(region.repeat));
         if fresh {
             let index = region.written;
@@ -455,6 +542,7 @@ impl Twin {
         }
         if self.demote > 0.0
             && class != last
+            && !self.regions[class].abutting
             && self.stream.chance(self.demote)
             && let Some(index) = self.full.take_whole(&mut self.stream)
         {
@@ -493,7 +581,7 @@ impl Twin {
 
 /// `index`, moved back so that the request ends within the region.
 fn fit(region: &Region, index: u64, bytes: u32, cell_bytes: u64) -> u64 {
-    let span = u64::from(region.places.last() + bytes).div_ceil(cell_bytes);
+    let span = span(region.places, region.abutting, bytes, cell_bytes) + u64::from(region.abutting);
     index.min(region.cells - span)
 }
 

@@ -104,6 +104,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         write_bytes: bytes.clone(),
         read_bytes: bytes,
         guest_of: None,
+        abutting: false,
     };
     let small = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384];
     let plan = Plan {
@@ -127,6 +128,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         ],
         demote: 0.0,
         reads_anywhere: true,
+        known: false,
         spread: false,
         mean_gap_ns: MEAN_GAP_NS,
     };

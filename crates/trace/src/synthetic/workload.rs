@@ -186,3 +186,8 @@ pub(super) struct Entry {
     pub line: &'static str,
     pub make: fn(&'static str, Option<&str>, &Target) -> Result<Workload, Error>,
 }
+
+/// The bare name of an entry, without its argument.
+pub(super) fn bare(name: &'static str) -> &'static str {
+    name.split(['[', ':']).next().unwrap_or(name)
+}

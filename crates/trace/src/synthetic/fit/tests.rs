@@ -31,7 +31,9 @@ fn near(what: &str, got: f64, want: f64, within: f64) {
 
 #[test]
 fn twins_survive_fitting() {
-    for name in ["prn", "tpce", "lun1", "msnfs", "dtr", "common", "filebench-fileserver:4k"] {
+    for name in
+        ["prn:misaligned=0", "prn", "tpce", "lun1", "msnfs", "dtr", "common", "filebench-fileserver:4k"]
+    {
         let workload = named(name, &target(LOGICAL, 200_000)).unwrap();
         let original = drain(workload.phases.into_iter().next_back().unwrap().into_source());
         let fitted = of(&original);
@@ -45,7 +47,8 @@ fn twins_survive_fitting() {
             &format!("{name}: footprint"),
             refitted.footprint_bytes as f64 / fitted.footprint_bytes as f64,
             1.0,
-            0.08,
+            // A fit does not know that extents over page borders share pages.
+            if name == "prn" { 0.15 } else { 0.08 },
         );
         let end = |s: &Stats| s.requests.last().unwrap().time_ns as f64;
         near(&format!("{name}: duration"), end(&b), end(&a), 0.05 * end(&a));

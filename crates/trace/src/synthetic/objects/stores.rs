@@ -126,7 +126,8 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     if database > 0 {
         let stream = Stream::new(target.seed, "workload/mysql");
         let parent = if instances == 0 { (0, 1) } else { (0, 2) };
-        let sql = MySql::new(database, parent, &mut volume, stream, &mut io);
+        let pool = scaled(10 << 30, MIB, target);
+        let sql = MySql::new(database, pool, parent, &mut volume, stream, &mut io);
         mysql =
             Some(sql.ok_or_else(|| Error::Input(format!("{name}: the database does not fit the device")))?);
     }
