@@ -40,7 +40,10 @@ fn what_flushes_passes_and_what_does_not_is_found() {
 #[test]
 fn who_may_not_mount_has_a_kernel_of_his_own() {
     // A second or two a state: it boots for each.
-    if std::env::var_os("NANDLE_NIGHTLY").is_none() || !nandle_observe::uml::is_there() || !has_file_system("ext4") {
+    if std::env::var_os("NANDLE_NIGHTLY").is_none()
+        || !nandle_observe::uml::is_there()
+        || !has_file_system("ext4")
+    {
         println!("skipped: NANDLE_NIGHTLY=1, and linux.uml (package user-mode-linux) on the PATH");
         return;
     }
