@@ -73,6 +73,21 @@ fn nobody_is_starved_by_those_who_pass() {
 }
 
 #[test]
+fn what_waits_for_two_planes_is_passed_in_neither() {
+    // Plane 0 has much to do; then comes a write over planes 0 and 1, and behind it single ones to plane 1.
+    let (mut ssd, pages) = full(QueueOrder::Plane, |_| ());
+    let home = |n: u64| n * 20 % pages / 4 * 4;
+    let mut requests: Vec<(u64, u64)> = (0..200).map(|n| (home(n) * 8, 8)).collect();
+    requests.push((0, 16));
+    requests.extend((0..100).map(|n| ((home(n) + 1) * 8, 8)));
+    let times = burst(&mut ssd, &requests);
+    let earlier = times[201..].iter().filter(|&&time| time < times[200]).count();
+    // Once it has its pages, the programs of plane 0 go on for longer.
+    assert!(earlier < 50, "{earlier} of 100 later writes to one of its planes passed the write over both");
+    ssd.check();
+}
+
+#[test]
 fn overlapping_writes_stay_in_order() {
     // Checked by content: page 0 waits, the same page again must not be placed before.
     let config = {

@@ -52,7 +52,7 @@ MUTANTS = {
 
         # Tickets, and who passes whom.
         ("a write takes a plane that another waits for", "planes.iter().all(|plane| !waiting.planes.contains(plane))", "true",
-         "--test drive property::"),
+         "--test drive queue::"),
         ("nobody passes", "let passes = waiting.requests > 0 &&", "let passes = false && waiting.requests > 0 &&",
          "--test drive queue::"),
         ("who waits for room is not looked up again when there is more of it",
