@@ -96,7 +96,7 @@ def judge(program: pathlib.Path, folder: pathlib.Path, filters: list[str], numbe
         def read() -> tuple[bool, bool]:
             failed = ran = False
             for line in run.stdout:
-                ran |= line.startswith("test ")
+                ran |= line.startswith("test ") and not line.startswith("test result")
                 if line.rstrip().endswith("FAILED"):
                     failed = True
                     break
@@ -193,9 +193,11 @@ def main() -> int:
                 mirror(fresh, copy)
                 programs = build(copy, [mutant.net])
                 package, target, filters = parsed(mutant.net)
-                say(mutant, "no build" if isinstance(programs, str) else
-                    judge(*programs[package, target], filters, 0, cores, patience.get(mutant.net, LEAST_PATIENCE_S)),
-                    began)
+                if isinstance(programs, str) or mutant.net not in patience:
+                    say(mutant, "no build" if isinstance(programs, str) else "no net", began)
+                else:
+                    net = programs[package, target]
+                    say(mutant, judge(*net, filters, 0, cores, patience[mutant.net]), began)
                 path.write_text(originals[path])
     for failure in failures:
         print(f"not caught: {failure}", file=sys.stderr)

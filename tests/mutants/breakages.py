@@ -102,9 +102,9 @@ MUTANTS = {
          "!target_is_idle", "--test drive waflash::"),
         ("congestion: only the chips that are read count", "!target_is_idle || self.read_waits(entry)",
          "self.read_waits(entry)", GOLDEN),
-        ("batch: the furthest neighbour comes first", "lpn - b <= a - lpn", "lpn - b > a - lpn", UNITS + " batch"),
+        ("batch: the furthest neighbour comes first", "lpn - b <= a - lpn", "lpn - b > a - lpn", UNITS + " buffer::small"),
         ("batch: neighbours of other regions come too", "let low = lpn / region * region;", "let low = 0;",
-         UNITS + " batch"),
+         UNITS + " buffer::small"),
         ("batch: nobody joins", "&& page.fits(entry.mask) && joins(entry)", "&& false", "--test drive waflash::"),
 
         # Page mapping.
