@@ -261,6 +261,15 @@ fn of_collection(ssd: &Ssd) -> Vec<u64> {
     moved
 }
 
+/// A request that the oracle knows of; writes have the contents that it expects.
+fn submit(ssd: &mut Ssd, oracle: &mut Oracle, id: u64, (op, lsn, sectors): (Op, u64, u64)) {
+    let data = oracle.contents(lsn, sectors);
+    let command = Command { id, op, lsn, sectors, fua: false, stream: 0, data: &data };
+    oracle.submitted(&command);
+    let now = ssd.now();
+    ssd.submit(now, &command);
+}
+
 /// Small requests, flushes and trims with power cuts in between, judged by the oracle. `after` in ten writes go
 /// to what was just written, or moved, and is not programmed yet; `fua` in twenty wait for the flash.
 fn cuts(config: &DeviceConfig, seed: u64, after: u64, fua: u64) {
@@ -357,12 +366,8 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
             };
             let flush = !watched && (n == sectors || draw.below(16) == 0);
             let (op, length) = if flush { (Op::Flush, 0) } else { (Op::Write, 1) };
-            let data = oracle.contents(lsn, length);
-            let command = Command { id, op, lsn, sectors: length, fua: false, stream: 0, data: &data };
+            submit(&mut ssd, &mut oracle, id, (op, lsn, length));
             id += 1;
-            oracle.submitted(&command);
-            let now = ssd.now();
-            ssd.submit(now, &command);
             tried += u64::from(watched);
             for _ in 0..if watched { 24 } else { draw.below(3) } {
                 let Some(next) = ssd.next_event() else { break };
@@ -404,12 +409,8 @@ fn what_a_flush_waits_for_may_be_merged_by_collection_meanwhile() {
                 let span = if draw.chance(0.5) { sectors / 6 } else { sectors - length };
                 let lsn = draw.below(span);
                 let (op, length) = if n == burst { (Op::Flush, 0) } else { (Op::Write, length) };
-                let data = oracle.contents(lsn, length);
-                let command = Command { id, op, lsn, sectors: length, fua: false, stream: 0, data: &data };
+                submit(&mut ssd, &mut oracle, id, (op, lsn, length));
                 id += 1;
-                oracle.submitted(&command);
-                let now = ssd.now();
-                ssd.submit(now, &command);
                 for _ in 0..draw.below(3) {
                     let Some(next) = ssd.next_event() else { break };
                     ssd.advance(next, &mut done);
