@@ -86,6 +86,11 @@ impl Marks {
         self.mark(self.read, Arrival { earliest, by: now });
     }
 
+    /// There was nothing to read.
+    pub fn nothing_came(&mut self) {
+        self.seen = self.clock.now();
+    }
+
     /// When it is.
     pub fn now(&self) -> Time {
         self.clock.now()

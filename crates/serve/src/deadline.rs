@@ -8,12 +8,15 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::Clock;
 use crate::arrival::Marks;
 use crate::clients::Arrival;
+use crate::device::Device;
 use crate::listen::Stream;
+use crate::wink::Wink;
 
 /// How long a client may take until it has said what it wants of the server.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(20);
@@ -57,7 +60,7 @@ pub(crate) fn ready(fd: BorrowedFd<'_>, events: PollFlags, by: Instant) -> io::R
         let left = by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
         let left = Timespec::try_from(left.ok_or(io::ErrorKind::TimedOut)?).ok();
         match poll(&mut [PollFd::from_borrowed_fd(fd, events)], left.as_ref()) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
@@ -77,7 +80,7 @@ fn send_some(stream: &Stream, bytes: &mut &[u8], by: Instant) -> io::Result<()> 
     while !bytes.is_empty() {
         match send(stream.fd(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(n) => *bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(Errno::INTR | Errno::AGAIN) => {}
             Err(e) => return Err(e.into()),
         }
         if !bytes.is_empty() {
@@ -95,11 +98,13 @@ pub(crate) struct Timed<'a> {
     read: u64,
     /// When they came, once that is wanted.
     marks: Option<Marks>,
+    /// How it is waited for, if not asleep.
+    wink: Option<Wink>,
 }
 
 impl<'a> Timed<'a> {
     fn new(stream: &'a Stream) -> Self {
-        Self { stream, by: None, read: 0, marks: None }
+        Self { stream, by: None, read: 0, marks: None, wink: None }
     }
 
     /// Of which nobody wants to know when its bytes came.
@@ -107,16 +112,28 @@ impl<'a> Timed<'a> {
         Self { by: Some(by), ..Self::new(stream) }
     }
 
+    /// Reads what is there, or comes in a moment.
+    fn read_at_once(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
+        if self.by.is_none() && self.marks.is_none() && self.wink.is_none() {
+            return Err(Errno::AGAIN);
+        }
+        let Self { stream, marks, wink, .. } = self;
+        let mut read = || match recv(stream.fd(), &mut *buf, RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => {
+                marks.iter_mut().for_each(Marks::nothing_came);
+                None
+            }
+            other => Some(other.map(|(n, _)| n)),
+        };
+        let read = read().or_else(|| wink.as_mut()?.wait(read));
+        read.unwrap_or(Err(Errno::AGAIN))
+    }
+
     /// Reads what is there, or waits for it; notes when it came, if that is wanted.
     fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let at_once = if self.by.is_some() || self.marks.is_some() {
-            recv(self.stream.fd(), &mut *buf, RecvFlags::DONTWAIT).map(|(n, _)| n)
-        } else {
-            Err(rustix::io::Errno::AGAIN)
-        };
-        let (n, slept) = match at_once {
+        let (n, slept) = match self.read_at_once(buf) {
             Ok(n) => (n, None),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+            Err(Errno::AGAIN | Errno::INTR) => {
                 let since = self.marks.as_ref().map(Marks::now);
                 if let Some(by) = self.by {
                     ready(self.stream.fd(), PollFlags::IN, by)?;
@@ -190,6 +207,11 @@ impl<'a> Hearing<'a> {
     pub fn note_arrivals(&mut self, clock: Clock) {
         let timed = &mut self.reader;
         timed.marks = Some(Marks::new(clock, timed.read));
+    }
+
+    /// From now on its messages are waited for awake, for a moment.
+    pub fn may_wink(&mut self, device: &Device) {
+        self.reader.wink = Some(device.wink());
     }
 
     /// When the present message came, if that is noted.

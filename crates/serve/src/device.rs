@@ -13,6 +13,7 @@ use crate::live::snapshot::Snapshot;
 use crate::order::{Answer, Order};
 use crate::request::{Fault, Io, Job, Message, Outcome};
 use crate::suspect::Found;
+use crate::wink::{Talkers, Wink};
 use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
 use nandle_lab::measure::Summary;
@@ -76,6 +77,7 @@ pub struct Device {
     roll: Arc<Roll>,
     client: Arc<Client>,
     buffers: Arc<Buffers>,
+    talkers: Arc<Talkers>,
 }
 
 /// How long an answer is waited for before it is asked whether anybody still wants it.
@@ -93,7 +95,8 @@ impl Device {
         let client = roll.enter("program", "");
         let clock = client.clock();
         let (line, roll, buffers) = (Line::new(&inbox), roll.clone(), buffers.clone());
-        (Self { line, seat, budget: Arc::default(), shape, clock, roll, client, buffers }, inbox)
+        let (budget, talkers) = (Arc::default(), Arc::default());
+        (Self { line, seat, budget, shape, clock, roll, client, buffers, talkers }, inbox)
     }
 
     /// A handle of another client, whose requests have turns of their own, and which comes by this transport and
@@ -117,6 +120,11 @@ impl Device {
     /// The client that this is a handle of.
     pub(crate) fn whose(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// How its client's next message is waited for.
+    pub(crate) fn wink(&self) -> Wink {
+        Wink::new(self.talkers.clone())
     }
 
     /// The drive's time.

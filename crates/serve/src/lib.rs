@@ -43,6 +43,7 @@ pub mod tls;
 pub mod ublk;
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 pub mod vhost_user;
+mod wink;
 
 pub use clients::Punctuality;
 pub use clock::Clock;

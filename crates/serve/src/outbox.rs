@@ -24,6 +24,8 @@ use crate::lock::lock;
 
 /// Pieces that are sent with one call.
 const MOST_PIECES: usize = 64;
+/// Bytes that are not kept back for more: a processor's cache holds them until they are sent.
+const MUCH: u64 = 64 << 10;
 /// Pieces up to this size are laid together.
 const SMALL: usize = 16 << 10;
 
@@ -44,9 +46,12 @@ pub(crate) fn leave_to_writers() {
     dirty.iter().for_each(|outbox| outbox.leave_to_writer());
 }
 
-/// The same, but for what is in `own`: that its client's thread keeps back for a moment, so that answers leave
-/// together, is no reason for others to wait.
+/// The same, but for what is in `own`, unless it is much: that its client's thread keeps it back for a moment, so that
+/// answers leave together, is no reason for others to wait.
 pub(crate) fn flush_others(own: &Arc<Outbox>) {
+    if own.holds_much() {
+        return flush();
+    }
     let others = DIRTY.with_borrow_mut(|dirty| {
         let kept = dirty.iter().position(|outbox| Arc::ptr_eq(outbox, own)).map(|at| dirty.swap_remove(at));
         std::mem::replace(dirty, kept.into_iter().collect())
@@ -157,6 +162,12 @@ impl Outbox {
     ) -> Arc<Self> {
         let (state, wake, buffers) = (Mutex::default(), Condvar::new(), buffers.clone());
         Arc::new(Self { stream: stream.clone(), account, client, buffers, state, wake })
+    }
+
+    /// Whether much waits to be sent.
+    fn holds_much(&self) -> bool {
+        let state = lock(&self.state);
+        !state.blocked && state.put - state.gone >= MUCH
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.
