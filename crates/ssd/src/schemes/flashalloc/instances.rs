@@ -347,7 +347,9 @@ fn close_group(flash: &mut Flash, group: u16) {
     space.close_group(group, media);
 }
 
-/// Pages beyond what all logical pages and the reserve need.
+/// Pages that instances may keep from others: those beyond what all logical pages and the reserve need, or half of
+/// them where a further scheme takes up to the other half.
 fn pages_beyond_need(flash: &Flash) -> u64 {
-    (0..flash.geometry().planes()).map(|plane| u64::from(flash.space().beyond_need(plane))).sum()
+    let all = (0..flash.geometry().planes()).map(|plane| u64::from(flash.space().beyond_need(plane))).sum::<u64>();
+    if flash.blocks().tracks_surplus() { all / 2 } else { all }
 }

@@ -3,7 +3,7 @@
 use nandle_nand::{Cause, Extent, OpId, Ppn};
 use smallvec::SmallVec;
 
-use super::Mrsm;
+use super::{Mrsm, is_split};
 use crate::flash::{Flash, Page, compact};
 use crate::map::{Fragment, run_mask, runs};
 use crate::space::{GroupId, PageClass};
@@ -20,7 +20,7 @@ impl Mrsm {
         plane: u32,
         group: GroupId,
     ) -> Option<u32> {
-        if !flash.blocks().is_surplus(ppn) {
+        if !Self::may_pack(flash, ppn) {
             return None;
         }
         let sub_pages = self.settings.sub_pages as usize;
@@ -31,7 +31,7 @@ impl Mrsm {
         while let Some(number) = next {
             let from = flash.geometry().ppn(block, number);
             next = flash.blocks().next_live(block, number + 1);
-            if !flash.blocks().is_surplus(from) {
+            if !Self::may_pack(flash, from) {
                 continue;
             }
             let found = self.sub_pages_in(flash, from);
@@ -48,6 +48,13 @@ impl Mrsm {
         }
         self.pack(flash, &pages, &moved, plane, group);
         Some(1)
+    }
+
+    /// Whether the page holds sub-pages that may lie anywhere: it can also hold what has become the only entry of a
+    /// logical page whose region is by page (again), and that stays where it is in its page.
+    fn may_pack(flash: &Flash, ppn: Ppn) -> bool {
+        flash.blocks().is_surplus(ppn)
+            && flash.map().live_in(ppn, flash.array()).into_iter().all(|(lpn, _)| is_split(flash, lpn))
     }
 
     fn sub_pages_in(&self, flash: &Flash, from: Ppn) -> Found {
