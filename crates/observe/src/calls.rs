@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_long;
+use linux_raw_sys::ptrace::{
+    PTRACE_GET_SYSCALL_INFO, PTRACE_SYSCALL_INFO_ENTRY, PTRACE_SYSCALL_INFO_EXIT, ptrace_syscall_info,
+};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -104,14 +108,19 @@ enum Stop {
 
 #[allow(unsafe_code)]
 fn stop_of(pid: Pid) -> Option<Stop> {
-    let info = ptrace::syscall_info(pid).ok()?;
-    // SAFETY: `op` says which of the union's fields the kernel has filled in.
+    let mut info = MaybeUninit::<ptrace_syscall_info>::zeroed();
+    let size = size_of_val(&info);
+    // SAFETY: the kernel writes `size` bytes at most, all of which are there; zeros are a value of each field; and `op`
+    // says which of the union's fields the kernel has filled in.
     unsafe {
-        match info.op {
-            libc::PTRACE_SYSCALL_INFO_ENTRY => Some(Stop::Entry(info.u.entry.nr, info.u.entry.args)),
-            libc::PTRACE_SYSCALL_INFO_EXIT => {
-                Some(Stop::Exit((info.u.exit.is_error == 0).then_some(info.u.exit.sval)))
-            }
+        if libc::ptrace(PTRACE_GET_SYSCALL_INFO as _, pid.as_raw(), size, info.as_mut_ptr()) < 0 {
+            return None;
+        }
+        let info = info.assume_init();
+        let of = info.__bindgen_anon_1;
+        match info.op.into() {
+            PTRACE_SYSCALL_INFO_ENTRY => Some(Stop::Entry(of.entry.nr, of.entry.args)),
+            PTRACE_SYSCALL_INFO_EXIT => Some(Stop::Exit((of.exit.is_error == 0).then_some(of.exit.rval))),
             _ => None,
         }
     }
