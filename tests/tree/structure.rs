@@ -146,6 +146,7 @@ fn the_served_drive_imports_downwards() {
             "arrival",
             "budget",
             "listen",
+            "wink",
             "deadline",
             "outbox",
             "report",

@@ -14,7 +14,6 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::Clock;
 use crate::arrival::Marks;
 use crate::clients::Arrival;
-use crate::device::Device;
 use crate::listen::Stream;
 use crate::wink::Wink;
 
@@ -210,8 +209,8 @@ impl<'a> Hearing<'a> {
     }
 
     /// From now on its messages are waited for awake, for a moment.
-    pub fn may_wink(&mut self, device: &Device) {
-        self.reader.wink = Some(device.wink());
+    pub fn may_wink(&mut self, wink: Wink) {
+        self.reader.wink = Some(wink);
     }
 
     /// When the present message came, if that is noted.

@@ -163,7 +163,7 @@ fn listen(
         if negotiating && session.is_transmitting() {
             negotiating = false;
             hearing.settled();
-            hearing.may_wink(device);
+            hearing.may_wink(device.wink());
             if device.whose().is_timed() {
                 hearing.note_arrivals(device.clock());
             }

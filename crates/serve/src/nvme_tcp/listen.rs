@@ -280,7 +280,7 @@ impl Connection<'_> {
             hearing.may_be_silent(silence);
             if let (None, Some((controller, queue))) = (before, session.queue()) {
                 hearing.settled();
-                hearing.may_wink(&self.device);
+                hearing.may_wink(self.device.wink());
                 if self.device.whose().is_timed() {
                     hearing.note_arrivals(self.device.clock());
                 }
