@@ -107,6 +107,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
         tree,
         means: args.watch.into(),
         disk: args.mount.clone(),
+        places: None,
         reads: false,
         echo: false,
     };

@@ -2,10 +2,10 @@
 
 use nandle_cost::record::Recording;
 use nandle_lab::units::{bytes, count, time};
-use nandle_observe::{Means, Task};
+use nandle_observe::{Locate, Means, Task};
 
 use super::terminal::{Failure, remark, stop_on_interrupt};
-use super::watched::{Record, files_of};
+use super::watched::{Layout, Record, Watch, files_of};
 
 impl From<nandle_cost::Error> for Failure {
     fn from(e: nandle_cost::Error) -> Self {
@@ -32,8 +32,17 @@ pub fn record(args: Record) -> Result<(), Failure> {
         }
         None => {
             let tree = files_of(args.dir.as_ref())?;
+            let by_file_system = args.layout == Layout::Fiemap;
+            if by_file_system && matches!(args.watch, Watch::Fuse) {
+                return Err(Failure::Input(
+                    "--layout fiemap: under FUSE files are in memory and lie on no drive; expected --watch calls"
+                        .into(),
+                ));
+            }
             let means: Means = args.watch.into();
-            let task = Task { command: args.command, tree, means, disk: None, reads: true, echo: true };
+            let places = by_file_system.then_some(nandle_cost::places::locate as Locate);
+            let task =
+                Task { command: args.command, tree, means, disk: None, places, reads: true, echo: true };
             Recording::make(task, stop_on_interrupt())?
         }
     };
@@ -54,6 +63,12 @@ pub fn record(args: Record) -> Result<(), Failure> {
             "  {kind:<10} {:>10} by the program, {:>10} by the file system",
             bytes(written.logical_bytes),
             bytes(written.block_bytes)
+        ));
+    }
+    if told.unplaced_bytes > 0 {
+        remark(&format!(
+            "{} were written to blocks that the file system told no place of; the model gave them one",
+            bytes(told.unplaced_bytes)
         ));
     }
     remark(&format!("files: {}", beside.display()));

@@ -45,6 +45,16 @@ pub enum Watch {
     Calls,
 }
 
+/// Who says where the blocks of files lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// A model of ext4.
+    #[default]
+    Ext4,
+    /// The file system that the files are on, by FIEMAP (ext4, xfs, f2fs); the program's calls are followed.
+    Fiemap,
+}
+
 impl From<Watch> for Means {
     fn from(watch: Watch) -> Self {
         match watch {
@@ -160,8 +170,11 @@ pub struct Record {
     /// How the program is watched.
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub watch: Watch,
+    /// Who says where the blocks of files lie: the model of ext4, or the file system of $TMPDIR.
+    #[arg(long, value_enum, value_name = "WHO", default_value = "ext4")]
+    pub layout: Layout,
     /// Instead of running a program, read what `strace -f -ttt -y -o FILE` wrote of one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "watch", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "watch", "layout", "command"])]
     pub strace: Option<PathBuf>,
     /// With --strace: the folder whose files count; all if not given.
     #[arg(long, value_name = "DIR", requires = "strace")]

@@ -3,11 +3,16 @@
 //! amplification is known; bad input.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use nandle_io::Op;
 use serde_json::Value;
+
+/// The stream of the journal.
+const JOURNAL: u16 = nandle_cost::kinds::Kind::Journal as u16;
 
 fn nandle(args: &[&str], dir: &Path) -> Output {
     Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
@@ -313,6 +318,165 @@ fn a_doublewrite_buffer_is_told_by_its_contents() {
     // Eight flushes: of four copies of two pages one pair is left.
     assert!(gain("group commit x8") > 0.3, "{answer:#}");
     assert!(gain("direct I/O") > 0.1, "{answer:#}");
+}
+
+/// Two files that grow in turn, holes, room that is allocated and written in part, what nobody flushes, what is deleted,
+/// shortened, replaced. Each is kept under a name outside, for others to look at.
+const WAYS_TO_LIE: &str = r#"import os, sys
+d, kept = os.environ["NANDLE_DIR"], sys.argv[1]
+def open_(name): return os.open(f"{d}/{name}", os.O_CREAT | os.O_RDWR)
+def keep(name): os.link(f"{d}/{name}", f"{kept}/{name}")
+def put(f, block, blocks=1): os.pwrite(f, os.urandom(4096 * blocks), 4096 * block)
+a, b = open_("turns-a.db"), open_("turns-b.db")
+for n in range(40):
+    for f in a, b: put(f, n); os.fsync(f)
+f = open_("holes.db"); put(f, 0); put(f, 300, 5); put(f, 77, 2); os.fsync(f); put(f, 301)
+os.pread(f, 4096 * 400, 0)
+f = open_("allocated.log"); os.posix_fallocate(f, 0, 1 << 20); put(f, 20, 30); os.fdatasync(f)
+f = open_("unflushed.tmp"); put(f, 0, 50)
+f = open_("deleted.db"); put(f, 0, 16); os.fsync(f); keep("deleted.db"); os.unlink(f"{d}/deleted.db"); put(f, 3); os.fsync(f)
+f = open_("shortened.db"); put(f, 0, 64); os.fsync(f); os.ftruncate(f, 4096 * 10); put(f, 9, 4); os.fsync(f)
+f = open_("replaced.db"); put(f, 0, 8); os.fsync(f); keep("replaced.db")
+f = open_("new.db"); put(f, 0, 8); os.rename(f"{d}/new.db", f"{d}/replaced.db"); os.link(f"{d}/replaced.db", f"{kept}/new.db")
+f = os.open(f"{d}/durable.log", os.O_CREAT | os.O_RDWR | os.O_DSYNC); put(f, 0, 3)
+for name in "turns-a.db", "turns-b.db", "holes.db", "allocated.log", "unflushed.tmp", "shortened.db", "durable.log": keep(name)
+"#;
+
+/// The blocks of a file that hold what was written, as e2fsprogs have them.
+fn filefrag(file: &Path) -> Option<BTreeSet<u64>> {
+    let output = std::process::Command::new("filefrag").arg("-v").arg(file).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("blocks of 4096 bytes"), "{}", said(&output));
+    let mut blocks = BTreeSet::new();
+    // Number, blocks of the file, blocks of the drive, length, flags; a place that goes on has no column for the expected.
+    for line in text.lines().filter(|line| line.contains("..")) {
+        let fields: Vec<&str> = line.split(':').map(str::trim).collect();
+        let (first, last) = fields[2].split_once("..").expect("a range");
+        if !fields.last().expect("flags").contains("unwritten") {
+            let block = |text: &str| text.trim().parse::<u64>().expect("a block");
+            blocks.extend(block(first)..=block(last));
+        }
+    }
+    Some(blocks)
+}
+
+/// Records with files in `dir`, and compares where they lie.
+fn lie_where_filefrag_says(dir: &Path) {
+    let kept = dir.join("kept");
+    std::fs::create_dir(&kept).expect("made");
+    let args = ["record", "--layout", "fiemap", "-o", "t.csv", "--", "python3", "-c", WAYS_TO_LIE];
+    let output = Command::cargo_bin("nandle")
+        .expect("built")
+        .args(args)
+        .arg(&kept)
+        .env("TMPDIR", dir)
+        .current_dir(dir)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success() && !said(&output).contains("told no place"), "{}", said(&output));
+    let text = std::fs::read_to_string(dir.join("t.csv.files.json")).expect("written");
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&told["layout"], &told["unplaced_bytes"]), (&"fiemap".into(), &0.into()));
+    let mut trace =
+        nandle_trace::open(&dir.join("t.csv"), &nandle_trace::Options::default()).expect("a trace");
+    let mut requests = Vec::new();
+    nandle_trace::Source::fill(&mut trace, &mut requests, usize::MAX).expect("readable");
+    let blocks = |op: Op, object: u64| -> BTreeSet<u64> {
+        let of =
+            requests.iter().filter(|r| r.op == op && u64::from(r.object) == object && r.stream != JOURNAL);
+        of.flat_map(|r| r.offset / 4096..(r.offset + r.bytes) / 4096).collect()
+    };
+    let trimmed = blocks(Op::Trim, 0);
+    let mut all = BTreeSet::new();
+    for file in told["files"].as_array().expect("files") {
+        let (name, object) =
+            (file["path"].as_str().expect("a name"), file["object"].as_u64().expect("a number"));
+        let Some(is) = filefrag(&kept.join(name)) else { return eprintln!("SKIPPED: no filefrag") };
+        let mut was = blocks(Op::Write, object);
+        match name {
+            "shortened.db" => {
+                let gone: BTreeSet<u64> = was.difference(&is).copied().collect();
+                assert!(
+                    gone.is_subset(&trimmed) && gone.len() >= 50,
+                    "{name}: {gone:?}, trimmed {trimmed:?}"
+                );
+                was.retain(|block| is.contains(block));
+            }
+            // Trimmed, but for the block that is written when the name is gone.
+            "deleted.db" => assert_eq!(is.difference(&trimmed).count(), 1, "{name}: {trimmed:?}"),
+            "replaced.db" => assert!(is.is_subset(&trimmed), "{name}: {trimmed:?}"),
+            _ => {}
+        }
+        assert_eq!(was, is, "{name}");
+        // Of what was read nothing lies in a hole.
+        assert!(blocks(Op::Read, object).is_subset(&is), "{name}");
+        all.extend(is);
+    }
+    assert_eq!(all.len(), 40 * 2 + 8 + 30 + 50 + 16 + 13 + 8 + 8 + 3);
+    // Journal and metadata are the model's, and lie behind.
+    let last = all.last().expect("blocks") * 4096;
+    assert!(requests.iter().filter(|r| r.stream == JOURNAL && r.bytes > 0).all(|r| r.offset > last));
+}
+
+#[test]
+fn files_lie_where_their_file_system_says() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let args = ["record", "--layout", "fiemap", "-o", "t.csv", "--", "echo x > $NANDLE_DIR/f"];
+    let mut probe = Command::cargo_bin("nandle").expect("built");
+    let output =
+        probe.args(args).env("TMPDIR", dir.path()).current_dir(dir.path()).output().expect("it runs");
+    if !output.status.success() {
+        let why = said(&output);
+        assert!(why.contains("--layout fiemap: the folder") || why.contains("cannot be traced"), "{why}");
+        return eprintln!("SKIPPED: {why}");
+    }
+    lie_where_filefrag_says(dir.path());
+}
+
+#[test]
+fn where_no_file_system_says_a_sentence_does() {
+    let here = tempfile::tempdir().expect("a directory");
+    let record = |tmp: &Path, more: &[&str], part: &str| {
+        let args =
+            [&["record", "--layout", "fiemap", "-o", "t.csv"], more, &["--", "echo x > $NANDLE_DIR/f"]]
+                .concat();
+        let mut command = Command::cargo_bin("nandle").expect("built");
+        let output =
+            command.args(args).env("TMPDIR", tmp).current_dir(here.path()).output().expect("it runs");
+        let text = said(&output);
+        assert_eq!((output.status.code(), text.trim().lines().count()), (Some(2), 1), "{text}");
+        assert!(text.contains(part), "{text}");
+    };
+    record(here.path(), &["--watch", "fuse"], "expected --watch calls");
+    // Memory.
+    record(
+        Path::new("/dev/shm"),
+        &[],
+        "expected a TMPDIR on ext4, xfs or f2fs with blocks of 4 KiB, or --layout ext4",
+    );
+    let run = |program: &str, args: &[&str]| {
+        std::process::Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+    };
+    for make in ["mkfs.ext4 -q -F -b 1024", "mkfs.xfs -q -f"] {
+        let (image, at) = (here.path().join("image"), here.path().join("at"));
+        let (image, at) = (image.to_string_lossy().into_owned(), at.to_string_lossy().into_owned());
+        let _ = std::fs::create_dir(&at);
+        let made = format!(
+            "rm -f {image} && truncate -s 320M {image} && {make} {image} && mount -o loop {image} {at}"
+        );
+        if !run("sh", &["-c", &made]) {
+            eprintln!("SKIPPED: {make}: needs root, that program and a loop device");
+            continue;
+        }
+        let judged = std::panic::catch_unwind(|| match make.contains("1024") {
+            true => record(Path::new(&at), &[], "blocks smaller than 4 KiB"),
+            false => lie_where_filefrag_says(Path::new(&at)),
+        });
+        assert!(run("umount", &[&at]));
+        if let Err(why) = judged {
+            std::panic::resume_unwind(why);
+        }
+    }
 }
 
 #[test]

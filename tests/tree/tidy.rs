@@ -44,7 +44,10 @@ fn dependencies_point_one_way() {
         ("ublk", vec![]),
         ("observe", vec![]),
         ("crash", vec!["nandle-observe", "nandle-random"]),
-        ("cost", vec!["nandle-io", "nandle-lab", "nandle-observe", "nandle-random", "nandle-trace"]),
+        (
+            "cost",
+            vec!["nandle-host", "nandle-io", "nandle-lab", "nandle-observe", "nandle-random", "nandle-trace"],
+        ),
         (
             "serve",
             vec![

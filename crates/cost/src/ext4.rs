@@ -10,6 +10,8 @@
 //! | checkpoint | the metadata blocks in place, when half of the journal has been written since the last |
 //! | requests | neighbouring blocks together, at most 1 MiB |
 //! | discard | a trim for what was freed, with the commit that freed it |
+//!
+//! Where the blocks of files lie may be [said by their file system](crate::places) instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,6 +23,7 @@ use nandle_trace::Request;
 use crate::allocator::Allocator;
 use crate::doubled::Doubled;
 use crate::kinds::Kind;
+use crate::places::Places;
 
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
@@ -38,6 +41,10 @@ const DESCRIPTORS: u64 = JOURNAL - 64;
 const INODES_OF_BLOCK: u64 = BLOCK / 256;
 const BITS: u64 = BLOCK * 8;
 const DESCRIPTORS_OF_BLOCK: u64 = BLOCK / 64;
+/// Blocks of these descriptors.
+const DESCRIPTOR_BLOCKS: u64 = 64;
+/// Marks blocks whose places were said by the file system of the program's files.
+const SAID: u64 = 1 << 52;
 /// Most blocks of a request.
 const MOST: u64 = (1 << 20) / BLOCK;
 /// Most blocks that a growing file reserves.
@@ -73,6 +80,19 @@ struct File {
     grown: bool,
 }
 
+/// What came of a volume's work.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// What the drive was asked for.
+    pub requests: Vec<Request>,
+    /// What is known of the files.
+    pub known: BTreeMap<FileId, Known>,
+    /// Calls that asked for durability.
+    pub flushes: u64,
+    /// Bytes written to blocks of files whose places were not said, where others' were.
+    pub unplaced: u64,
+}
+
 /// A volume, and what is in its cache.
 pub struct FileSystem {
     files: HashMap<FileId, File>,
@@ -94,12 +114,23 @@ pub struct FileSystem {
     flushes: u64,
     /// Blocks of files that are written elsewhere too.
     doubled: Doubled,
+    /// Where files lie, if that was said; blocks of the model's own are `base` further on then.
+    places: Places,
+    base: u64,
+    /// Bytes written to blocks of which it was not.
+    unplaced: u64,
 }
 
 impl FileSystem {
     /// A volume that holds these files.
     #[must_use]
     pub fn new(before: &Tree) -> Self {
+        Self::with(before, Doubled::default(), Places::default())
+    }
+
+    /// The same, with what is known of blocks that are written elsewhere too, and of where files lie.
+    #[must_use]
+    pub(crate) fn with(before: &Tree, doubled: Doubled, places: Places) -> Self {
         let mut volume = Self {
             files: HashMap::new(),
             known: BTreeMap::new(),
@@ -114,7 +145,10 @@ impl FileSystem {
             requests: Vec::new(),
             now_ns: 0,
             flushes: 0,
-            doubled: Doubled::default(),
+            doubled,
+            base: places.end(),
+            places,
+            unplaced: 0,
         };
         for (path, file) in before.walk() {
             volume.learn(file, &path.display().to_string());
@@ -122,7 +156,10 @@ impl FileSystem {
                 let size = contents.size();
                 volume.files.entry(file).or_default().size = size;
                 for block in 0..size.div_ceil(BLOCK) {
-                    volume.block_of(file, block);
+                    // Of what was said, a block without a place is a hole.
+                    if volume.base == 0 || volume.places.of(file, block).is_some() {
+                        volume.block_of(file, block);
+                    }
                 }
             }
         }
@@ -130,21 +167,16 @@ impl FileSystem {
         volume
     }
 
-    /// The same, and of these blocks of files it is known that they are written elsewhere too.
-    #[must_use]
-    pub(crate) fn doubled(self, doubled: Doubled) -> Self {
-        Self { doubled, ..self }
-    }
-
     /// What the drive was asked for, and what is known of the files.
     #[must_use]
-    pub fn finish(mut self) -> (Vec<Request>, BTreeMap<FileId, Known>, u64) {
+    pub fn finish(mut self) -> Volume {
         let files: Vec<FileId> = self.files.keys().copied().collect::<BTreeSet<_>>().into_iter().collect();
         for file in files {
             self.write_back(file);
         }
         self.commit();
-        (self.requests, self.known, self.flushes)
+        let Self { requests, known, flushes, unplaced, .. } = self;
+        Volume { requests, known, flushes, unplaced }
     }
 
     fn learn(&mut self, file: FileId, path: &str) {
@@ -229,6 +261,7 @@ impl FileSystem {
                 self.commit();
                 self.flushes += 1;
             }
+            What::Placed { file, .. } => self.places.reach(*file),
             What::Output(_) => {}
         }
         self.tree.apply(&event.what);
@@ -296,11 +329,15 @@ impl FileSystem {
 
     /// The volume's block of a file's, which it gets now if it has none.
     fn block_of(&mut self, file: FileId, block: u64) -> u64 {
+        if let Some(at) = self.places.of(file, block) {
+            return self.move_to(file, block, at | SAID);
+        }
         let known = self.files.entry(file).or_default();
         if let Some(&at) = known.blocks.get(&block) {
             return at;
         }
-        let goal = block.checked_sub(1).and_then(|before| known.blocks.get(&before)).map(|at| at + 1);
+        let before = block.checked_sub(1).and_then(|before| known.blocks.get(&before));
+        let goal = before.filter(|&at| at & SAID == 0).map(|at| at + 1);
         let (first, count) = match known.reserved.take() {
             Some((first, count)) if goal.is_none_or(|goal| goal == first) => (first, count),
             held => {
@@ -320,7 +357,30 @@ impl FileSystem {
         first
     }
 
+    /// A block of a file lies here, since now or as before.
+    fn move_to(&mut self, file: FileId, block: u64, at: u64) -> u64 {
+        let known = self.files.entry(file).or_default();
+        let old = known.blocks.insert(block, at);
+        if old == Some(at) {
+            return at;
+        }
+        known.grown = true;
+        self.transaction.extend(accounts(at));
+        if let Some(old) = old {
+            self.transaction.extend(accounts(old));
+            self.freed.push((old, 1));
+        }
+        // The file system has used again what is to be trimmed here with the next commit.
+        if let Some(n) = self.freed.iter().position(|&(first, count)| (first..first + count).contains(&at)) {
+            let (first, count) = self.freed.swap_remove(n);
+            let parts = [(first, at - first), (at + 1, first + count - at - 1)];
+            self.freed.extend(parts.into_iter().filter(|&(_, count)| count > 0));
+        }
+        at
+    }
+
     fn free(&mut self, file: FileId, from: u64, to: u64) {
+        self.places.forget(file, from, to);
         let Some(known) = self.files.get_mut(&file) else { return };
         let gone: Vec<(u64, u64)> =
             if from < to { known.blocks.range(from..to).map(|(&b, &at)| (b, at)).collect() } else { vec![] };
@@ -371,7 +431,9 @@ impl FileSystem {
 
     fn read(&mut self, file: FileId, offset: u64, bytes: u64) {
         let Some(known) = self.files.get(&file) else { return };
+        // Holes and what was never written are zeros that no drive is asked for.
         let blocks: Vec<u64> = (offset / BLOCK..(offset + bytes).div_ceil(BLOCK))
+            .filter(|block| !known.unwritten.contains(block))
             .filter_map(|block| known.blocks.get(&block).copied())
             .collect();
         let kind = self.known.get(&file).map_or(Kind::Metadata, |known| known.kind);
@@ -403,6 +465,9 @@ impl FileSystem {
         let is_doubled = |&block: &u64| kind != Kind::Log && self.doubled.has(file, block);
         let is_doubled: Vec<bool> = dirty.iter().map(is_doubled).collect();
         let blocks: Vec<u64> = dirty.into_iter().map(|block| self.block_of(file, block)).collect();
+        if self.base > 0 {
+            self.unplaced += blocks.iter().filter(|&at| at & SAID == 0).count() as u64 * BLOCK;
+        }
         let mut at = 0;
         for part in is_doubled.chunk_by(|a, b| a == b) {
             let kind = if part[0] { Kind::Doublewrite } else { kind };
@@ -435,7 +500,9 @@ impl FileSystem {
         }
         for (first, count) in std::mem::take(&mut self.freed) {
             self.push(Op::Trim, first, count, 0, Kind::Other, false);
-            self.allocator.give(first, count);
+            if first & SAID == 0 {
+                self.allocator.give(first, count);
+            }
         }
         if self.since_checkpoint >= (DATA - JOURNAL) / 2 {
             self.since_checkpoint = 0;
@@ -458,7 +525,8 @@ impl FileSystem {
     }
 
     fn push(&mut self, op: Op, first: u64, count: u64, object: u32, kind: Kind, fua: bool) {
-        let (offset, bytes) = (first * BLOCK, count * BLOCK);
+        let at = if first & SAID != 0 { first & !SAID } else { self.base + first };
+        let (offset, bytes) = (if count > 0 { at * BLOCK } else { 0 }, count * BLOCK);
         self.requests.push(Request {
             time_ns: self.now_ns,
             offset,
@@ -473,8 +541,8 @@ impl FileSystem {
 
 /// What changes when `block` is taken or given back: bitmap and descriptor of its group.
 fn accounts(block: u64) -> [u64; 2] {
-    let group = block / BITS;
-    [BITMAPS + group, DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK]
+    let group = (block & !SAID) / BITS;
+    [BITMAPS + group % (INODES - BITMAPS), DESCRIPTORS + group / DESCRIPTORS_OF_BLOCK % DESCRIPTOR_BLOCKS]
 }
 
 /// Blocks in order as runs of neighbours, none too long.

@@ -11,6 +11,7 @@ pub mod cost;
 mod doubled;
 pub mod ext4;
 pub mod kinds;
+pub mod places;
 pub mod record;
 mod scale;
 pub mod strace;

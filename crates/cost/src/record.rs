@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use nandle_io::Op;
+use nandle_observe::event::{Event, What};
 use nandle_observe::{Means, Observation, Task};
 use nandle_trace::{Format, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::doubled::Doubled;
-use crate::ext4::{FileSystem, Known};
+use crate::ext4::{FileSystem, Known, Volume};
 use crate::kinds::Kind;
+use crate::places::{Layout, Places};
 
 /// What a recording adds up to; `TRACE.files.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,12 @@ pub struct Told {
     /// Bytes of the pages that are written twice to be kept whole; 0 if there are none.
     #[serde(default)]
     pub doubled_page: u64,
+    /// Who said where the blocks of files lie.
+    #[serde(default)]
+    pub layout: Layout,
+    /// Bytes written to blocks of which the file system did not say where they lie; the model's then.
+    #[serde(default)]
+    pub unplaced_bytes: u64,
     /// By kind of file.
     pub kinds: BTreeMap<String, Bytes>,
     /// Each file.
@@ -106,18 +114,23 @@ impl Recording {
     pub fn of(command: &str, observation: &Observation) -> Self {
         let doubled = Doubled::find(&observation.events);
         let page = doubled.page;
-        let mut volume = FileSystem::new(&observation.before).doubled(doubled);
+        let is_placed = |event: &Event| matches!(event.what, What::Placed { .. });
+        let layout = if observation.events.iter().any(is_placed) { Layout::Fiemap } else { Layout::Ext4 };
+        let places = Places::find(&observation.events);
+        let mut volume = FileSystem::with(&observation.before, doubled, places);
         for event in &observation.events {
             volume.apply(event);
         }
         let duration_ns = observation.events.last().map_or(0, |event| event.at_ns);
-        let (requests, known, flushes) = volume.finish();
+        let Volume { requests, known, flushes, unplaced } = volume.finish();
         let mut told = Told {
             schema_version: 1,
             command: command.to_owned(),
             duration_ns,
             flushes,
             logical_bytes: known.values().map(|known| known.written).sum(),
+            layout,
+            unplaced_bytes: unplaced,
             doubled_page: if known.values().any(|known| known.doubled > 0) { page } else { 0 },
             ..Told::default()
         };

@@ -35,7 +35,7 @@ fn requests(what: &[(u64, What)]) -> Vec<Request> {
     for (ms, what) in what {
         volume.apply(&Event { what: what.clone(), at_ns: ms * MS, process: 0 });
     }
-    volume.finish().0
+    volume.finish().requests
 }
 
 /// Operation, kind and blocks of each.
@@ -216,6 +216,7 @@ fn sqlite_writes_as_many_bytes_as_on_a_real_ext4() {
             tree: Tree::default(),
             means: Means::Any,
             disk: None,
+            places: None,
             reads: true,
             echo: false,
         };

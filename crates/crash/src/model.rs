@@ -508,7 +508,7 @@ impl<'a> Sweep<'a> {
             What::FlushFolder { folder } => self.flush(Scope::Folder(*folder), at),
             What::FlushAll => self.flush(Scope::All, at),
             What::Output(said) => self.said += said.len(),
-            What::Read { .. } | What::Allocate { .. } => {}
+            What::Read { .. } | What::Allocate { .. } | What::Placed { .. } => {}
         }
     }
 

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_long;
@@ -26,7 +27,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::Error;
-use crate::event::{FileId, Kind, Place, ROOT, What};
+use crate::event::{FileId, Kind, Piece, Place, ROOT, What};
+use crate::places::Locate;
 use crate::recorder::{Recorder, State};
 use crate::run::listen;
 use crate::tree::PAGE;
@@ -41,6 +43,7 @@ pub(crate) fn run(
     program: &Command,
     path: &Path,
     recorder: &Recorder,
+    locate: Option<Locate>,
     echo: bool,
     stop: &AtomicBool,
 ) -> Result<ExitStatus, Error> {
@@ -72,9 +75,17 @@ pub(crate) fn run(
         return Err(fail(e));
     }
     kill(main, Signal::SIGCONT).map_err(fail)?;
-    let mut follower =
-        Follower { path, recorder, files: HashMap::new(), calls: HashMap::new(), mapped: HashSet::new() };
+    let mut follower = Follower {
+        path,
+        recorder,
+        files: HashMap::new(),
+        calls: HashMap::new(),
+        mapped: HashSet::new(),
+        locate,
+        placed: HashMap::new(),
+    };
     follower.learn_all();
+    follower.ask_all(main, true);
     let ended = follower.follow(main, stop);
     follower.end(main);
     recorder.lock().hear();
@@ -82,9 +93,9 @@ pub(crate) fn run(
 }
 
 /// A call under way.
-struct Call {
-    number: c_long,
-    args: [u64; 6],
+pub(crate) struct Call {
+    pub(crate) number: c_long,
+    pub(crate) args: [u64; 6],
 }
 
 /// Why a thread stopped.
@@ -115,14 +126,18 @@ fn stop_of(pid: Pid) -> Option<Stop> {
     }
 }
 
-struct Follower<'a> {
-    path: PathBuf,
-    recorder: &'a Recorder,
+pub(crate) struct Follower<'a> {
+    pub(crate) path: PathBuf,
+    pub(crate) recorder: &'a Recorder,
     /// By the system's number: which file of ours it is.
     files: HashMap<u64, FileId>,
     calls: HashMap<Pid, Call>,
     /// Files that are mapped to be written.
     mapped: HashSet<FileId>,
+    /// Says where files lie, if that is asked for.
+    pub(crate) locate: Option<Locate>,
+    /// What it said last.
+    pub(crate) placed: HashMap<FileId, Arc<[Piece]>>,
 }
 
 impl Follower<'_> {
@@ -180,6 +195,7 @@ impl Follower<'_> {
             let _ = waitpid(pid, Some(WaitPidFlag::__WALL));
         }
         self.compare_mapped(Pid::from_raw(0));
+        self.ask_all(Pid::from_raw(0), true);
     }
 
     fn syscall(&mut self, pid: Pid) -> Result<(), Error> {
@@ -211,6 +227,9 @@ impl Follower<'_> {
     fn before(&mut self, pid: Pid, call: &Call) {
         if matches!(call.number, libc::SYS_munmap | libc::SYS_exit_group | libc::SYS_execve) {
             self.compare_mapped(pid);
+        }
+        if self.locate.is_some() {
+            self.ask_before(pid, call);
         }
     }
 
@@ -265,11 +284,12 @@ impl Follower<'_> {
             libc::SYS_fallocate => self.allocated(pid, a, b, c, d),
             libc::SYS_fsync | libc::SYS_fdatasync => {
                 if let Some(file) = self.file(pid, a) {
-                    self.flushed(pid, file, call.number == libc::SYS_fdatasync);
+                    self.flushed(pid, file, a, call.number == libc::SYS_fdatasync);
                 }
             }
             libc::SYS_sync | libc::SYS_syncfs => {
                 self.compare_mapped(pid);
+                self.ask_all(pid, false);
                 self.record(pid, What::FlushAll);
             }
             libc::SYS_mmap => {
@@ -305,16 +325,16 @@ impl Follower<'_> {
         }
     }
 
-    fn record(&self, pid: Pid, what: What) {
+    pub(crate) fn record(&self, pid: Pid, what: What) {
         self.recorder.lock().record(what, pid.as_raw().cast_unsigned());
     }
 
-    fn find(&self, place: &Place) -> Option<FileId> {
+    pub(crate) fn find(&self, place: &Place) -> Option<FileId> {
         self.recorder.lock().tree.find(place)
     }
 
     /// The file of ours that a descriptor stands for.
-    fn file(&self, pid: Pid, fd: u64) -> Option<FileId> {
+    pub(crate) fn file(&self, pid: Pid, fd: u64) -> Option<FileId> {
         let meta = std::fs::metadata(format!("/proc/{pid}/fd/{}", fd as i32)).ok()?;
         let file = *self.files.get(&meta.ino())?;
         // Numbers are the file system's: the same elsewhere is another file.
@@ -353,7 +373,7 @@ impl Follower<'_> {
     }
 
     /// The name in our folder that a path of the program's means.
-    fn place(&self, pid: Pid, folder: u64, path: u64) -> Option<Place> {
+    pub(crate) fn place(&self, pid: Pid, folder: u64, path: u64) -> Option<Place> {
         let path = PathBuf::from(self.text(pid, path)?);
         let whole = if path.is_absolute() {
             path
@@ -455,6 +475,9 @@ impl Follower<'_> {
             (Some(from), Some(to)) => {
                 let (Some(file), over) = (self.find(&from), self.find(&to)) else { return };
                 if over != Some(file) {
+                    // What replaces a file has been given its place (auto_da_alloc).
+                    let real = self.real(&self.recorder.lock(), &to);
+                    self.ask_at(pid, file, real);
                     self.record(pid, What::Rename { from, to, file, over, exchange });
                 }
             }
@@ -510,6 +533,9 @@ impl Follower<'_> {
         if let Some(data) = data
             && bytes > 0
         {
+            if durable {
+                self.ask(pid, file, Some(call.args[0]));
+            }
             self.record(pid, What::Write { file, offset, data: data.into(), durable });
         }
     }
@@ -549,13 +575,14 @@ impl Follower<'_> {
         let what =
             if zeros { What::Zero { file, offset, bytes } } else { What::Allocate { file, offset, bytes } };
         self.record(pid, what);
+        self.ask(pid, file, Some(fd));
         let size = self.recorder.lock().tree.contents(file).map_or(0, |contents| contents.size());
         if !keeps && offset + bytes > size {
             self.record(pid, What::Resize { file, size: offset + bytes });
         }
     }
 
-    fn flushed(&mut self, pid: Pid, file: FileId, data_only: bool) {
+    fn flushed(&mut self, pid: Pid, file: FileId, fd: u64, data_only: bool) {
         let is_folder = self.recorder.lock().tree.entries(file).is_some();
         if is_folder {
             return self.record(pid, What::FlushFolder { folder: file });
@@ -563,6 +590,7 @@ impl Follower<'_> {
         if self.mapped.contains(&file) {
             self.compare(file, pid.as_raw());
         }
+        self.ask(pid, file, Some(fd));
         self.record(pid, What::Flush { file, data_only });
     }
 
@@ -582,6 +610,7 @@ impl Follower<'_> {
             if range.start < at + bytes && at < range.end && self.mapped.contains(&file) {
                 self.compare(file, pid.as_raw());
                 if flags & libc::MS_SYNC as u64 != 0 {
+                    self.ask(pid, file, None);
                     self.record(pid, What::Flush { file, data_only: true });
                 }
             }

@@ -10,6 +10,17 @@ pub type FileId = u64;
 /// The observed folder itself.
 pub const ROOT: FileId = 1;
 
+/// A part of a file, and where it lies on the drive of its file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte in the file.
+    pub offset: u64,
+    /// First byte on the drive.
+    pub at: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 /// What a new file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -77,6 +88,13 @@ pub enum What {
         offset: u64,
         /// How many.
         bytes: u64,
+    },
+    /// The file system said where a file lies.
+    Placed {
+        /// Which file.
+        file: FileId,
+        /// In the file's order; what has no place is left out.
+        pieces: Arc<[Piece]>,
     },
     /// A new file got its first name.
     Create {
@@ -154,6 +172,7 @@ impl What {
             self,
             Self::Read { .. }
                 | Self::Allocate { .. }
+                | Self::Placed { .. }
                 | Self::Flush { .. }
                 | Self::FlushFolder { .. }
                 | Self::FlushAll

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod event;
 #[cfg(feature = "fuse")]
 mod fuse;
+mod places;
 mod recorder;
 mod run;
 pub mod tree;
@@ -16,6 +17,7 @@ pub mod uml;
 
 use std::io;
 
+pub use places::Locate;
 pub use run::{FOLDER, Means, Observation, Task};
 
 /// Why a program was not watched.
@@ -40,6 +42,11 @@ pub enum Error {
         "--mount {0}: {1}; expected root, or User-Mode Linux (package user-mode-linux), and mkfs of that kind"
     )]
     NoMount(String, String),
+    /// The file system does not say where files lie.
+    #[error(
+        "--layout fiemap: the folder of the watched files is on {0}; expected a TMPDIR on ext4, xfs or f2fs with blocks of 4 KiB, or --layout ext4"
+    )]
+    NoPlaces(io::Error),
     /// The folder itself.
     #[error("the folder of the watched files: {0}; expected a TMPDIR with room")]
     Folder(io::Error),

@@ -7,8 +7,11 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use crate::Error;
-use crate::disk::{DISK, Disk};
+#[cfg(feature = "fuse")]
+use crate::disk::DISK;
+use crate::disk::Disk;
 use crate::event::Event;
+use crate::places::{self, Locate};
 use crate::recorder::Recorder;
 use crate::tree::Tree;
 #[cfg(feature = "fuse")]
@@ -42,6 +45,8 @@ pub struct Task {
     pub disk: Option<Disk>,
     /// Reads are of interest.
     pub reads: bool,
+    /// Says where files lie; by calls only, where files are those of a file system.
+    pub places: Option<Locate>,
     /// What the program prints goes on to our standard output.
     pub echo: bool,
 }
@@ -88,6 +93,7 @@ impl Task {
         let recorder = Recorder::new(self.tree.clone(), self.reads);
         match self.means {
             _ if self.disk.is_some() => self.by_fuse(&path, recorder, stop),
+            _ if self.places.is_some() => self.by_calls(&path, recorder, stop),
             Means::Calls => self.by_calls(&path, recorder, stop),
             Means::Fuse => self.by_fuse(&path, recorder, stop),
             Means::Any => match self.by_fuse(&path, recorder.clone(), stop) {
@@ -132,8 +138,12 @@ impl Task {
     }
 
     fn by_calls(&self, path: &Path, recorder: Recorder, stop: &AtomicBool) -> Result<Observation, Error> {
+        if let Some(locate) = self.places {
+            places::probe(path, locate)?;
+        }
         self.tree.store(path).map_err(Error::Folder)?;
-        let status = crate::calls::run(&self.program(), path, &recorder, self.echo, stop)?;
+        let program = self.program();
+        let status = crate::calls::run(&program, path, &recorder, self.places, self.echo, stop)?;
         Ok(self.done(&recorder, status, Means::Calls))
     }
 

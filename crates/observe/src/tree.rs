@@ -327,6 +327,7 @@ impl Tree {
             }
             What::Read { .. }
             | What::Allocate { .. }
+            | What::Placed { .. }
             | What::Flush { .. }
             | What::FlushFolder { .. }
             | What::FlushAll

@@ -57,6 +57,7 @@ pub fn has_fuse() -> bool {
         tree: Tree::default(),
         means: Means::Fuse,
         disk: None,
+        places: None,
         reads: false,
         echo: false,
     };
@@ -126,6 +127,7 @@ impl Test {
             tree: Tree::default(),
             means: Means::Any,
             disk: None,
+            places: None,
             reads: false,
             echo: false,
         };
