@@ -27,6 +27,19 @@ impl Space {
     pub fn beyond_need(&self, plane: u32) -> u32 {
         self.blocks.good(plane).saturating_sub(self.limits.least) * self.pages_per_block
     }
+    /// Pages beyond what all logical pages and the reserve need, less those that are taken: by surplus pages, and by
+    /// what dedicated blocks may keep from other data.
+    pub fn spare_beside_claims(&self) -> u64 {
+        let pages = |of: &dyn Fn(u32) -> u32| (0..self.planes).map(|plane| u64::from(of(plane))).sum::<u64>();
+        let claimed = self.dedicated().map_or(0, |dedicated| dedicated.cost());
+        let surplus = u64::from(self.blocks.surplus_total()) + pages(&|plane| self.apart(plane));
+        pages(&|plane| self.beyond_need(plane)).saturating_sub(claimed + surplus)
+    }
+    /// Whether another surplus page leaves claims what they have.
+    #[inline]
+    pub fn leaves_claims_theirs(&self) -> bool {
+        !self.may_be_claimed() || self.spare_beside_claims() > 0
+    }
     /// Pages of `plane` that collection can fill and that hold no logical page of their own: those that
     /// are spare, and those that the host has not written.
     pub fn unused_pages(&self, plane: u32) -> u32 {

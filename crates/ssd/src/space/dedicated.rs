@@ -95,6 +95,8 @@ pub struct Dedicated {
     pages_per_block: u64,
     /// Groups have been here: pages may lie off their home planes.
     off_home: bool,
+    /// Pages that claims may keep from other data, at worst.
+    cost: u64,
 }
 
 impl Dedicated {
@@ -111,6 +113,7 @@ impl Dedicated {
             planes: (0..geometry.planes()).map(|n| order.plane(n)).collect(),
             pages_per_block: u64::from(geometry.pages_per_block),
             off_home: false,
+            cost: 0,
         }
     }
 
@@ -125,6 +128,13 @@ impl Dedicated {
     /// A group.
     pub fn group(&self, number: u16) -> &Group {
         &self.groups[usize::from(number)]
+    }
+    /// Pages that claims may keep from other data, at worst.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+    pub(crate) fn set_cost(&mut self, pages: u64) {
+        self.cost = pages;
     }
     /// Whether pages may lie off their home planes.
     #[inline]

@@ -93,6 +93,7 @@ pub(super) fn can_spare(flash: &Flash, first: u32) -> bool {
     // Other pages beyond one a logical page lie in what the host has not written first.
     let others = |plane| space.blocks().surplus(plane).saturating_sub(space.unwritten_pages(plane));
     annex.has_room()
+        && space.leaves_claims_theirs()
         && match space.home_plane(first) {
             Some(plane) => space.apart(plane) + others(plane) < spare(plane),
             None => {

@@ -135,9 +135,11 @@ impl Instances {
 }
 
 impl FlashAlloc {
-    fn follow_ranges(&mut self, flash: &Flash) {
-        let ranges = flash.space().dedicated().map_or(0, |dedicated| dedicated.claims().range_count());
-        self.instances.set_ranges(ranges);
+    /// Instances have come or gone: what is known of them together.
+    fn follow(&mut self, flash: &mut Flash) {
+        let Some(dedicated) = flash.space_mut().dedicated_mut() else { return };
+        dedicated.set_cost(self.instances.cost());
+        self.instances.set_ranges(dedicated.claims().range_count());
     }
 
     /// What the drive made by itself gives way to a call; what the host named does not.
@@ -191,7 +193,7 @@ impl FlashAlloc {
         let left = if tiny { pages } else { blocks * ppb };
         let cost = left.saturating_sub(pages) + held;
         let has_number = flash.space().dedicated().is_some_and(|dedicated| dedicated.has_number());
-        if cost > 0 && self.instances.cost() + cost > pages_beyond_need(flash) || !has_number {
+        if cost > 0 && cost > flash.space().spare_beside_claims() || !has_number {
             return Err(Refusal::NoSpace);
         }
         if flash.space().all_clean_blocks() < blocks as u32 {
@@ -228,7 +230,7 @@ impl FlashAlloc {
         if let Some(surplus) = self.instances.surplus_auto(self.config.auto_live) {
             self.end(flash, surplus, true);
         }
-        self.follow_ranges(flash);
+        self.follow(flash);
         Ok(())
     }
 
@@ -244,7 +246,7 @@ impl FlashAlloc {
         if let Some(group) = closed {
             close_group(flash, group);
         }
-        self.follow_ranges(flash);
+        self.follow(flash);
     }
 
     /// The sectors from `lsn` were trimmed: instances without others are at their end.
@@ -256,7 +258,7 @@ impl FlashAlloc {
         for slot in dedicated.claims_mut().forget(lsn, lsn + sectors) {
             self.end(flash, slot, false);
         }
-        self.follow_ranges(flash);
+        self.follow(flash);
     }
 
     /// Power-on: instances go on where their blocks end; clean blocks are dedicated to them again.
@@ -280,7 +282,7 @@ impl FlashAlloc {
             }
         }
         self.instances.sort_auto();
-        self.follow_ranges(flash);
+        self.follow(flash);
         for slot in over {
             self.end(flash, slot, true);
         }
@@ -345,11 +347,4 @@ impl FlashAlloc {
 fn close_group(flash: &mut Flash, group: u16) {
     let (space, media) = flash.space_and_media();
     space.close_group(group, media);
-}
-
-/// Pages that instances may keep from others: those beyond what all logical pages and the reserve need, or half of
-/// them where a further scheme takes up to the other half.
-fn pages_beyond_need(flash: &Flash) -> u64 {
-    let all = (0..flash.geometry().planes()).map(|plane| u64::from(flash.space().beyond_need(plane))).sum::<u64>();
-    if flash.blocks().tracks_surplus() { all / 2 } else { all }
 }

@@ -169,7 +169,7 @@ impl Mrsm {
             Some(plane) => space.blocks().surplus(plane) < spare(plane),
             None => space.blocks().surplus_total() < (0..flash.geometry().planes()).map(spare).sum(),
         };
-        if !room {
+        if !room || !space.leaves_claims_theirs() {
             self.stats.refused += 1;
             return 0;
         }

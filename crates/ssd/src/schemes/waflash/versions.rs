@@ -68,7 +68,8 @@ impl Waflash {
     /// Whether `quarters` of the room that `plane` has for surplus pages are used up.
     pub(super) fn reached(&self, flash: &Flash, plane: u32, quarters: u32) -> bool {
         let count = flash.blocks().surplus(plane) + flash.space().apart(plane);
-        u64::from(count) * 4 >= u64::from(self.budget(flash, plane)) * u64::from(quarters)
+        let budget = u64::from(self.budget(flash, plane)) * u64::from(quarters);
+        u64::from(count) * 4 >= budget || !flash.space().leaves_claims_theirs()
     }
 
     /// Whether an entry says both places of its logical page, compacted pages aside.
