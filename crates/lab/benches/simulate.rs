@@ -27,7 +27,7 @@ struct Workload {
     requests: u64,
 }
 
-const WORKLOADS: [Workload; 7] = [
+const WORKLOADS: [Workload; 8] = [
     Workload { name: "common", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20", device: "gc20", gap: 200_000, requests: 2_000_000 },
     Workload { name: "gc10", device: "gc10", gap: 200_000, requests: 2_000_000 },
@@ -35,6 +35,7 @@ const WORKLOADS: [Workload; 7] = [
     Workload { name: REPLAYED, device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "common-machine", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20-machine", device: "gc20", gap: 200_000, requests: 2_000_000 },
+    Workload { name: "gc10-untimed", device: "gc10", gap: 200_000, requests: 2_000_000 },
 ];
 
 /// In front of a policy's name.
@@ -91,6 +92,7 @@ fn device(workload: &Workload) -> DeviceConfig {
             ControllerConfig { command_ns: 2000, unit_ns: 500, operation_ns: 500, ..Default::default() };
         config.controller = ControllerConfig { cores: 4, ..costs };
     }
+    config.timing.untimed = workload.name.ends_with("-untimed");
     if workload.name == "sequential-4k" {
         config.buffer.bytes = 1 << 20; // halves of a page meet in the buffer
     }
@@ -165,7 +167,7 @@ fn main() {
         let name = arguments.get(at + 1).map_or("", String::as_str);
         let kept = WORKLOADS.into_iter().find(|w| w.name == name).or_else(|| of_scheme(name));
         let workload = &kept.expect(
-            "common, gc20, gc10, sequential-4k, common-replayed, common-machine, gc20-machine or scheme-NAME",
+            "common, gc20, gc10, sequential-4k, common-replayed, common-machine, gc20-machine, gc10-untimed or scheme-NAME",
         );
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));

@@ -100,10 +100,16 @@ impl Nand {
         if fails || self.array.needs_rebuilding(ppn) {
             self.fail_read(op, ppn, background);
         }
-        self.counters.reads[cause as usize][kind] +=
-            if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
+        self.count_read(ppn, sectors, cause);
         self.release_wait(op);
         OpId(op)
+    }
+
+    /// A read of `sectors` sectors of `ppn` counts for `cause`.
+    #[inline(always)]
+    pub(super) fn count_read(&mut self, ppn: Ppn, sectors: u32, cause: Cause) {
+        self.counters.reads[cause as usize][self.array.page_type(ppn)] +=
+            if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
     }
 
     /// Orders a program of `ppn`, to start when `after` are done and earlier programs of its block

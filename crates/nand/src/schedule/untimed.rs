@@ -2,6 +2,7 @@
 
 use super::Nand;
 use crate::op::NONE;
+use crate::{Cause, Oob, Ppn};
 
 /// The one alarm that there is.
 const ALARM: u32 = 0;
@@ -40,6 +41,28 @@ impl Nand {
         if !self.at_once.is_empty() {
             self.await_end();
         }
+    }
+
+    /// Whether a copy that waits for nothing is over when it is ordered: without clocks, where no operation can fail.
+    #[inline]
+    pub fn copies_at_once(&self) -> bool {
+        let safe = self.faults.is_none() && self.retries.is_none() && self.array.weave.parity == 0;
+        self.timing.untimed && safe && self.array.slots() == 1 && !self.stages.waits_for_controller
+    }
+
+    /// Reads page `from` and programs what it holds in page `to`, as one piece. Neither page may have to wait: no
+    /// program of `from`, nor of the block of `to`, is on order.
+    ///
+    /// # Panics
+    /// If flash cannot do it: the block is not usable, or the page not next in the program order.
+    #[inline(always)]
+    pub fn copy_at_once(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, cause: Cause) {
+        debug_assert!(self.copies_at_once() && self.program_of(from).is_none());
+        debug_assert!(!self.programs_pending(self.geometry().block_of(to)));
+        self.count_read(from, self.geometry().sectors_per_page(), cause);
+        let (kind, _) = self.array.program(to, oob);
+        self.counters.programs[cause as usize][kind] += self.gang;
+        self.array.note_program(to);
     }
 
     /// The operation that a power cut finds at work.

@@ -170,7 +170,9 @@ impl Collect {
         for _ in 0..copies {
             flash.count_stream(from, false);
         }
-        prefetch_next(flash, block, page);
+        if !flash.media().copies_at_once() {
+            prefetch_next(flash, block, page);
+        }
     }
 
     /// Finds `plane` a victim, if it needs one and there is one.
@@ -248,6 +250,9 @@ impl Collect {
         (job.paced, job.paid) = (paced.then(|| flash.programs().1), 0);
         job.valid = flash.blocks().valid(block);
         flash.space_mut().set_stuck(plane, false);
+        if flash.media().copies_at_once() {
+            prefetch_map(flash, block);
+        }
     }
 
     /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
@@ -368,6 +373,18 @@ fn fills(plane: u32, pages: u32, flash: &Flash) -> bool {
         survivors + reserve.min(free)
     };
     pages >= cold + kept
+}
+
+/// All of `block` is about to be copied in one go: brings the map of its pages into the processor's cache.
+fn prefetch_map(flash: &Flash, block: Block) {
+    let array = flash.array();
+    let mut from = 0;
+    while let Some(page) = flash.blocks().next_live(block, from) {
+        if let Extents::Home { lpn, .. } = array.oob(flash.geometry().ppn(block, page)).extents {
+            flash.fragments().prefetch(lpn);
+        }
+        from = page + 1;
+    }
 }
 
 /// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.

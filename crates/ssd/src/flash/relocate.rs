@@ -58,22 +58,52 @@ impl Flash {
             // One logical page, all of it live: the word moves.
             let extents = Extents::Home { lpn, start, len };
             let class = PageClass::of_label(oob.stream);
-            let read = self.read_copy(ppn, !self.space.is_urgent(plane));
             let page = Page::data(plane, group, class, extents).because(Cause::Gc);
-            let (to, op) = self.append_here(&page, &[read]);
+            let to = self.copy_as_it_is(ppn, &page);
             self.media.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
-            self.media.supersede(ppn, op);
             self.map.fragments_mut().set_single(lpn, to);
             if !self.space.surplus_settles() && self.blocks().is_surplus(ppn) {
                 self.mark_surplus(to);
             }
             self.died(ppn);
             self.map_moved(lpn);
-            self.media.pair_copyback(read, op);
             return to;
         }
         let (to, lpns, _) = self.relocate_fragments(ppn, plane, group);
         lpns.into_iter().for_each(|lpn| self.map_moved(lpn));
+        to
+    }
+
+    /// Orders the copy of a page of which nothing is left out; where it goes.
+    #[inline(always)]
+    fn copy_as_it_is(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
+        if self.media.copies_at_once() && self.media.program_of(from).is_none() {
+            return self.copy_at_once(from, page);
+        }
+        let read = self.read_copy(from, !self.space.is_urgent(page.plane));
+        let (to, op) = self.append_here(page, &[read]);
+        self.media.supersede(from, op);
+        self.media.pair_copyback(read, op);
+        to
+    }
+
+    /// The same on a drive without clocks: the copy is over when this returns, unless programs of the block that it
+    /// goes to are on order.
+    #[inline(always)]
+    fn copy_at_once(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
+        let place = self.take_place(page);
+        let to = place.ppn;
+        if self.media.programs_pending(self.geometry().block_of(to)) {
+            let read = self.read_copy(from, false);
+            let op = self.put(place, page, &[read]);
+            self.media.supersede(from, op);
+            return to;
+        }
+        let record = self.record_of(place, page);
+        self.media.copy_at_once(from, to, &record);
+        self.space.blocks_mut().set_live(to);
+        self.count_program(page);
+        self.program_done(to);
         to
     }
 

@@ -257,6 +257,18 @@ impl Media {
         op
     }
 
+    /// Whether a copy that waits for nothing is over when it is ordered.
+    #[inline]
+    pub(crate) fn copies_at_once(&self) -> bool {
+        self.nand.copies_at_once()
+    }
+    /// Copies page `from` to `to`, and that is over.
+    #[inline(always)]
+    pub(crate) fn copy_at_once(&mut self, from: Ppn, to: Ppn, record: &Record<'_>) {
+        self.sectors_by_cause[record.cause as usize] += u64::from(record.sectors);
+        self.nand.copy_at_once(from, to, &record.oob, record.cause);
+    }
+
     /// Orders an erase of `block`.
     pub(crate) fn erase(&mut self, block: nandle_nand::Block, background: bool) -> OpId {
         let op = self.nand.erase(block, background);

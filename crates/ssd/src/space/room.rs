@@ -220,7 +220,9 @@ impl Space {
         media: &Media,
     ) -> Option<Place> {
         if let GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) = group {
-            return self.take_dedicated(lpn, plane, group, class, media);
+            // Field by field: what a call leaves in memory is read back in other pieces than it was written.
+            let Place { ppn, plane, group } = self.take_dedicated(lpn, plane, group, class, media)?;
+            return Some(Place { ppn, plane, group });
         }
         let ppn = self.frontiers.take(plane, group, class, media.array(), &mut self.blocks)?;
         Some(Place { ppn, plane, group })
