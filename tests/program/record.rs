@@ -128,8 +128,8 @@ fn what_servers_cost_is_what_is_documented() {
         return;
     }
     let scripts = ["examples/cost/db_bench.sh", "examples/cost/sysbench.sh", "examples/cost/pgbench.sh"];
-    // Servers write pages when they have time.
-    compare("tests/program/record.rs runs this by night", &scripts, &[], [0.1, 0.15, 0.2], true);
+    // Servers write pages by the clock: on a busy machine a run takes longer, and more often writes the same page.
+    compare("tests/program/record.rs runs this by night", &scripts, &[], [0.25, 0.25, 0.2], true);
 }
 
 #[test]
@@ -544,10 +544,11 @@ fn without_doublewrite_half_as_much_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/crash/mariadb.py").display().to_string();
-    std::fs::create_dir(dir.path().join("made")).expect("made");
-    let make = format!("NANDLE_DIR=made python3 {script} make");
-    let made = std::process::Command::new("sh").args(["-c", &make]).current_dir(dir.path()).status();
-    assert!(made.expect("the shell starts").success());
+    let made = dir.path().join("made");
+    std::fs::create_dir(&made).expect("made");
+    let make =
+        std::process::Command::new("python3").args([&script, "make"]).env("NANDLE_DIR", &made).status();
+    assert!(make.expect("Python starts").success());
     for (trace, option) in [("off.parquet", ""), ("on.parquet", "--doublewrite")] {
         let run = format!("python3 {script} run {option}");
         let output =

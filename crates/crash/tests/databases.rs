@@ -172,7 +172,8 @@ fn mariadb_without_doublewrite_needs_a_drive_that_keeps_its_pages() {
     for test in [test("run").atomic(16384), test("run --doublewrite")] {
         let Some(outcome) = test.go() else { return };
         assert_eq!(outcome.failed, 0, "{:?}", outcome.first.map(|f| f.verdict));
-        assert!(outcome.states > 900);
+        // Combinations that are drawn twice are tried once.
+        assert!(outcome.states > 600, "{} states", outcome.states);
     }
 }
 

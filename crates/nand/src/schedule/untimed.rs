@@ -46,8 +46,12 @@ impl Nand {
     /// Whether a copy that waits for nothing is over when it is ordered: without clocks, where no operation can fail.
     #[inline]
     pub fn copies_at_once(&self) -> bool {
-        let safe = self.faults.is_none() && self.retries.is_none() && self.array.weave.parity == 0;
-        self.timing.untimed && safe && self.array.slots() == 1 && !self.stages.waits_for_controller
+        self.timing.untimed && self.nothing_fails() && self.array.slots() == 1
+    }
+
+    #[inline]
+    fn nothing_fails(&self) -> bool {
+        self.faults.is_none() && self.retries.is_none() && self.array.weave.parity == 0
     }
 
     /// Reads page `from` and programs what it holds in page `to`, as one piece. Neither page may have to wait: no
