@@ -25,7 +25,7 @@ pub use run::{FOLDER, Means, Observation, Task};
 pub enum Error {
     /// No folder can be mounted.
     #[error(
-        "no FUSE for this user: {0}; expected /dev/fuse that may be opened, and fusermount3 (package fuse3) unless root"
+        "no FUSE for this user: {0}; expected /dev/fuse that may be opened, and fusermount3 (package fuse3) unless root, or --watch calls"
     )]
     NoFuse(io::Error),
     /// The program's calls cannot be followed.

@@ -213,6 +213,8 @@ pub struct Nand {
     slc: Option<SlcMode>,
     /// Operations that may begin, where time does not count.
     at_once: VecDeque<u32>,
+    /// Copies since the last event that were over when they were ordered.
+    copied: u32,
 }
 
 impl Nand {
@@ -258,6 +260,7 @@ impl Nand {
             stages: Stages::default(),
             slc: config.slc.clone(),
             at_once: VecDeque::new(),
+            copied: 0,
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),

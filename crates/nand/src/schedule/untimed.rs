@@ -11,13 +11,19 @@ impl Nand {
     /// The operation may begin, and ends with the next event.
     #[inline]
     pub(super) fn enqueue_untimed(&mut self, op: u32) {
-        if self.at_once.is_empty() {
-            self.await_end();
-        }
+        self.await_event();
         self.at_once.push_back(op);
         let parity = std::mem::replace(&mut self.ops[op as usize].parity, NONE);
         if parity != NONE {
             self.release_wait(parity);
+        }
+    }
+
+    /// There is an event to come.
+    #[inline]
+    fn await_event(&mut self) {
+        if self.at_once.is_empty() && self.copied == 0 {
+            self.await_end();
         }
     }
 
@@ -29,6 +35,7 @@ impl Nand {
     /// Everything that may begin ends, and what may begin then. A failure comes last: whoever sees to it finds the
     /// flash as it was then.
     pub(super) fn end_all(&mut self) {
+        self.in_flight -= std::mem::take(&mut self.copied);
         // It stays in front until it is over: what it lets go on is no news.
         while let Some(&op) = self.at_once.front() {
             self.begin(op);
@@ -55,7 +62,7 @@ impl Nand {
     }
 
     /// Reads page `from` and programs what it holds in page `to`, as one piece. Neither page may have to wait: no
-    /// program of `from`, nor of the block of `to`, is on order.
+    /// program of `from`, nor of the block of `to`, is on order. It counts as under way until the next event.
     ///
     /// # Panics
     /// If flash cannot do it: the block is not usable, or the page not next in the program order.
@@ -67,6 +74,9 @@ impl Nand {
         let (kind, _) = self.array.program(to, oob);
         self.counters.programs[cause as usize][kind] += self.gang;
         self.array.note_program(to);
+        self.await_event();
+        self.copied += 1;
+        self.in_flight += 1;
     }
 
     /// The operation that a power cut finds at work.

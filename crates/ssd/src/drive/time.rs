@@ -83,7 +83,8 @@ impl Ssd {
                 continue;
             }
             let freed = self.tells_handover && self.free_taken();
-            if self.flash.media().done().is_empty() && !freed {
+            let copied = self.flash.end_copies();
+            if self.flash.media().done().is_empty() && !freed && !copied {
                 // A phase of an operation ended, no more.
                 self.flash.media_mut().settle();
                 continue;

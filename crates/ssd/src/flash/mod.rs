@@ -102,6 +102,8 @@ pub struct Flash {
     host_groups: usize,
     /// Copies of garbage collection under way, by plane.
     copies: Vec<u32>,
+    /// Planes of copies that were over when they were ordered, and count as under way until the next event.
+    over: Vec<u32>,
     /// The stream that the page of the host which was written last counts for.
     counted: usize,
     /// Pages that the ticket of the write being placed still grants.
@@ -113,6 +115,7 @@ pub struct Flash {
 impl Flash {
     pub(crate) fn new(media: Media, map: Map, space: Space, host_groups: u32) -> Self {
         Self {
+            over: Vec::new(),
             copies: vec![0; media.geometry().planes() as usize],
             counted: 0,
             granted: 0,
@@ -385,6 +388,21 @@ impl Flash {
     #[inline]
     pub(crate) fn copy_done(&mut self, plane: u32) {
         self.copies[plane as usize] -= 1;
+    }
+
+    /// An event: copies that were over before are under way no more; whether there were some.
+    #[inline(always)]
+    pub(crate) fn end_copies(&mut self) -> bool {
+        !self.over.is_empty() && self.end_those_over()
+    }
+
+    #[inline(never)]
+    fn end_those_over(&mut self) -> bool {
+        while let Some(plane) = self.over.pop() {
+            self.copies[plane as usize] -= 1;
+            self.space.look_at(plane);
+        }
+        true
     }
 
     /// Which sectors of `mask` are stored for `lpn`.

@@ -103,6 +103,8 @@ impl Flash {
         self.media.copy_at_once(from, to, &record);
         self.space.blocks_mut().set_live(to);
         self.count_program(page);
+        self.copies[place.plane as usize] += 1;
+        self.over.push(place.plane);
         self.program_done(to);
         to
     }
