@@ -375,7 +375,8 @@ fn fills(plane: u32, pages: u32, flash: &Flash) -> bool {
     pages >= cold + kept
 }
 
-/// All of `block` is about to be copied in one go: brings the map of its pages into the processor's cache.
+/// All of `block` is about to be copied, a few pages at a time: brings the map of its pages into the processor's
+/// cache.
 fn prefetch_map(flash: &Flash, block: Block) {
     let array = flash.array();
     let mut from = 0;
