@@ -13,6 +13,7 @@ impl Nand {
             return;
         }
         faults.gone.push(die);
+        self.copies_at_once = false;
         let geometry = self.geometry().clone();
         let blocks = (0..geometry.planes()).flat_map(|plane| geometry.blocks_of(plane));
         for block in blocks {

@@ -215,6 +215,8 @@ pub struct Nand {
     at_once: VecDeque<u32>,
     /// Copies since the last event that were over when they were ordered.
     copied: u32,
+    /// Whether a copy that waits for nothing is over when it is ordered.
+    copies_at_once: bool,
 }
 
 impl Nand {
@@ -261,6 +263,7 @@ impl Nand {
             slc: config.slc.clone(),
             at_once: VecDeque::new(),
             copied: 0,
+            copies_at_once: config.timing.untimed && array.slots() == 1 && array.weave.parity == 0,
             dies: dies_of,
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
@@ -285,6 +288,7 @@ impl Nand {
     pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
         self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
         self.retries = self.timing.read_retry.as_ref().map(|retry| Box::new(Retries::new(retry, seed)));
+        self.copies_at_once &= self.faults.is_none() && self.retries.is_none();
     }
 
     /// What the flash holds.

@@ -100,15 +100,15 @@ impl Nand {
         if fails || self.array.needs_rebuilding(ppn) {
             self.fail_read(op, ppn, background);
         }
-        self.count_read(ppn, sectors, cause);
+        self.count_read(kind, sectors, cause);
         self.release_wait(op);
         OpId(op)
     }
 
-    /// A read of `sectors` sectors of `ppn` counts for `cause`.
+    /// A read of `sectors` sectors of a page of type `kind` counts for `cause`.
     #[inline(always)]
-    pub(super) fn count_read(&mut self, ppn: Ppn, sectors: u32, cause: Cause) {
-        self.counters.reads[cause as usize][self.array.page_type(ppn)] +=
+    pub(super) fn count_read(&mut self, kind: usize, sectors: u32, cause: Cause) {
+        self.counters.reads[cause as usize][kind] +=
             if self.gang == 1 { 1 } else { u64::from(sectors.div_ceil(self.sectors_per_read)) };
     }
 

@@ -53,12 +53,7 @@ impl Nand {
     /// Whether a copy that waits for nothing is over when it is ordered: without clocks, where no operation can fail.
     #[inline]
     pub fn copies_at_once(&self) -> bool {
-        self.timing.untimed && self.nothing_fails() && self.array.slots() == 1
-    }
-
-    #[inline]
-    fn nothing_fails(&self) -> bool {
-        self.faults.is_none() && self.retries.is_none() && self.array.weave.parity == 0
+        self.copies_at_once
     }
 
     /// Reads page `from` and programs what it holds in page `to`, as one piece. Neither page may have to wait: no
@@ -70,7 +65,7 @@ impl Nand {
     pub fn copy_at_once(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, cause: Cause) {
         debug_assert!(self.copies_at_once() && self.program_of(from).is_none());
         debug_assert!(!self.programs_pending(self.geometry().block_of(to)));
-        self.count_read(from, self.geometry().sectors_per_page(), cause);
+        self.count_read(self.array.page_type(from), self.geometry().sectors_per_page(), cause);
         let (kind, _) = self.array.program(to, oob);
         self.counters.programs[cause as usize][kind] += self.gang;
         self.array.note_program(to);

@@ -79,8 +79,9 @@ pub struct Ssd {
     idle_at: Option<Time>,
     /// Operations that have ended, if someone wants to know.
     operations: Option<Vec<Operation>>,
-    /// Dies say when they have taken a page, and its room in the buffer is free.
-    tells_handover: bool,
+    /// More than operations ends with an event: a die has taken a page, and its room in the buffer is free; copies were
+    /// over when they were ordered.
+    ends_more: bool,
     /// The power is gone and the capacitors carry on: what is in RAM must reach the flash now.
     on_capacitors: bool,
     /// `short` of all requests in the queue, added up: room is made for all of them at once.
@@ -163,7 +164,7 @@ impl Ssd {
             waiting: None,
             idle_at: None,
             operations: None,
-            tells_handover: config.buffer.release == Release::Handover,
+            ends_more: config.buffer.release == Release::Handover || config.timing.untimed,
             on_capacitors: false,
             short: 0,
             digest: 0,

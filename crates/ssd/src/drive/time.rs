@@ -82,9 +82,8 @@ impl Ssd {
                 self.watch_idleness();
                 continue;
             }
-            let freed = self.tells_handover && self.free_taken();
-            let copied = self.flash.end_copies();
-            if self.flash.media().done().is_empty() && !freed && !copied {
+            let more = self.ends_more && self.end_more();
+            if self.flash.media().done().is_empty() && !more {
                 // A phase of an operation ended, no more.
                 self.flash.media_mut().settle();
                 continue;
@@ -106,9 +105,10 @@ impl Ssd {
         }
     }
 
-    /// Buffered sectors whose dies have taken them are given back; whether there were some.
+    /// Buffered sectors whose dies have taken them are given back, and copies that were over are under way no more;
+    /// whether there were some.
     #[inline(never)]
-    fn free_taken(&mut self) -> bool {
+    fn end_more(&mut self) -> bool {
         let sectors = self.flash.media_mut().taken();
         if sectors > 0
             && let Some(buffer) = &mut self.buffer
@@ -116,7 +116,7 @@ impl Ssd {
             buffer.release(sectors);
             self.flash.space_mut().note_progress();
         }
-        sectors > 0
+        self.flash.end_copies() | (sectors > 0)
     }
 
     #[inline(always)]

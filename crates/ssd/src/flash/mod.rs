@@ -26,7 +26,7 @@ pub use write::{Part, Write};
 
 use crate::map::{FragmentList, Fragments, Map, runs};
 use crate::media::{Contents, Media, Waiter};
-use crate::space::{Blocks, GroupId, PageClass, Place, Space};
+use crate::space::{Blocks, GroupId, PageClass, Space};
 use nandle_nand::{Extent, Extents};
 
 /// A page about to be written: where, as what, holding what, on whose behalf.
@@ -391,18 +391,13 @@ impl Flash {
     }
 
     /// An event: copies that were over before are under way no more; whether there were some.
-    #[inline(always)]
     pub(crate) fn end_copies(&mut self) -> bool {
-        !self.over.is_empty() && self.end_those_over()
-    }
-
-    #[inline(never)]
-    fn end_those_over(&mut self) -> bool {
+        let some = !self.over.is_empty();
         while let Some(plane) = self.over.pop() {
             self.copies[plane as usize] -= 1;
             self.space.look_at(plane);
         }
-        true
+        some
     }
 
     /// Which sectors of `mask` are stored for `lpn`.
@@ -454,50 +449,31 @@ impl Flash {
     /// are known.
     #[inline(always)]
     pub(crate) fn append_here(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
-        if page.cause == Cause::Host {
-            self.spend_page();
-        }
-        let place = self.take_place(page);
-        let op = self.put(place, page, after);
-        (place.ppn, op)
-    }
-
-    /// The place that a page gets.
-    #[inline(always)]
-    fn take_place(&mut self, page: &Page<'_>) -> Place {
-        let &Page { plane, group, class, extents, cause, .. } = page;
+        let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
         // A copy for what is seldom called: the page itself need not lie in memory.
         let plane = if self.gathers() { self.ready_plane(&{ *page }, lpn) } else { plane };
+        if cause == Cause::Host {
+            self.spend_page();
+        }
         let group =
             if cause == Cause::Host { self.space.cache_before(plane, group, &self.media) } else { group };
-        if let Some(place) = self.space.take(lpn, plane, group, class, &self.media) {
-            return place;
-        }
-        let Place { ppn, plane, group } = self.take_anywhere(lpn, group, class);
-        Place { ppn, plane, group }
-    }
-
-    /// What the flash is told of a page.
-    #[inline(always)]
-    fn record_of<'a>(&self, place: Place, page: &Page<'a>) -> crate::media::Record<'a> {
-        let &Page { class, kind, owner, extents, cause, waiter, .. } = page;
-        crate::media::Record {
+        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+            Some(place) => place,
+            None => self.take_anywhere(lpn, group, class),
+        };
+        let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
+        let of_checkpoint = kind == PageUse::Checkpoint;
+        let sectors = sectors_of(extents);
+        let record = crate::media::Record {
             oob: Oob { kind, owner, stream: class.label(place.group), extents },
-            sectors: sectors_of(extents),
+            sectors,
             cause,
-            background: self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane),
+            background,
             // Nothing of the host's waits for copies and checkpoints.
-            durable: cause != Cause::Gc && kind != PageUse::Checkpoint,
+            durable: cause != Cause::Gc && !of_checkpoint,
             waiter,
-        }
-    }
-
-    /// Orders the program of a page at its place, and makes it live.
-    #[inline(always)]
-    fn put(&mut self, place: Place, page: &Page<'_>, after: &[OpId]) -> OpId {
-        let cause = page.cause;
-        let record = self.record_of(place, page);
+        };
         let op = self.media.program(place.ppn, &record, after);
         self.space.blocks_mut().set_live(place.ppn);
         if cause != Cause::Gc {
@@ -507,20 +483,15 @@ impl Flash {
         if of_job {
             self.copies[place.plane as usize] += 1;
         }
-        self.count_program(page);
+        if !of_checkpoint {
+            self.programs.0 += 1;
+            self.programs.1 += u64::from(matches!(cause, Cause::Host | Cause::Meta));
+        }
         // Who copies looks by itself whether to go on.
         if !of_job && self.space.need(place.plane).is_some() {
             self.space.look_at(place.plane);
         }
-        op
-    }
-
-    #[inline(always)]
-    fn count_program(&mut self, page: &Page<'_>) {
-        if page.kind != PageUse::Checkpoint {
-            self.programs.0 += 1;
-            self.programs.1 += u64::from(matches!(page.cause, Cause::Host | Cause::Meta));
-        }
+        (place.ppn, op)
     }
 
     /// Writes one of the drive's own pages: `number` names it.

@@ -3,8 +3,9 @@
 use nandle_nand::{Cause, Extent, Extents, Oob, PageUse, Ppn};
 use smallvec::SmallVec;
 
-use super::{Flash, Page, compact};
+use super::{Flash, Page, compact, first_page, sectors_of};
 use crate::map::{Fragment, FragmentList, runs};
+use crate::media::Record;
 use crate::space::{GroupId, PageClass};
 
 /// One of the drive's own pages has moved.
@@ -88,23 +89,29 @@ impl Flash {
     }
 
     /// The same on a drive without clocks: the copy is over when this returns, unless programs of the block that it
-    /// goes to are on order.
-    #[inline(always)]
+    /// goes to are on order. It counts as under way until the next event.
     fn copy_at_once(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
-        let place = self.take_place(page);
-        let to = place.ppn;
+        let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
+        let lpn = first_page(extents, self.sectors_per_page());
+        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+            Some(place) => place,
+            None => self.take_anywhere(lpn, group, class),
+        };
+        let (to, plane) = (place.ppn, place.plane);
+        let oob = Oob { kind, owner, stream: class.label(place.group), extents };
+        let sectors = sectors_of(extents);
+        self.space.blocks_mut().set_live(to);
+        self.programs.0 += 1;
+        self.copies[plane as usize] += 1;
         if self.media.programs_pending(self.geometry().block_of(to)) {
             let read = self.read_copy(from, false);
-            let op = self.put(place, page, &[read]);
+            let record = Record { oob, sectors, cause, background: false, durable: false, waiter };
+            let op = self.media.program(to, &record, &[read]);
             self.media.supersede(from, op);
             return to;
         }
-        let record = self.record_of(place, page);
-        self.media.copy_at_once(from, to, &record);
-        self.space.blocks_mut().set_live(to);
-        self.count_program(page);
-        self.copies[place.plane as usize] += 1;
-        self.over.push(place.plane);
+        self.media.copy_at_once(from, to, &oob, sectors);
+        self.over.push(plane);
         self.program_done(to);
         to
     }

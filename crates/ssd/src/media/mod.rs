@@ -264,9 +264,9 @@ impl Media {
     }
     /// Copies page `from` to `to`, and that is over.
     #[inline(always)]
-    pub(crate) fn copy_at_once(&mut self, from: Ppn, to: Ppn, record: &Record<'_>) {
-        self.sectors_by_cause[record.cause as usize] += u64::from(record.sectors);
-        self.nand.copy_at_once(from, to, &record.oob, record.cause);
+    pub(crate) fn copy_at_once(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, sectors: u32) {
+        self.sectors_by_cause[Cause::Gc as usize] += u64::from(sectors);
+        self.nand.copy_at_once(from, to, oob, Cause::Gc);
     }
 
     /// Orders an erase of `block`.
