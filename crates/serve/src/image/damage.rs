@@ -107,9 +107,8 @@ fn flipped(record: &[u8]) -> Option<usize> {
     });
     let mut row = [0_u32; 256];
     table.iter().enumerate().for_each(|(n, word)| row[(word >> 24) as usize] = n as u32);
-    if let bytes @ [_, _, _, _] = differs.to_le_bytes()
-        && bytes.iter().filter(|&&byte| byte != 0).count() == 1
-    {
+    let bytes = differs.to_le_bytes();
+    if bytes.iter().filter(|&&byte| byte != 0).count() == 1 {
         return bytes.iter().position(|&byte| byte != 0).map(|n| 4 + n);
     }
     for at in (8..record.len()).rev() {
