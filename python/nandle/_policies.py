@@ -18,36 +18,33 @@ from . import _core
 Array = np.ndarray[Any, Any]
 
 
-def _column(name: str, dtype: str, says: str) -> Any:
-    """A property that reads its bytes the first time that it is asked for: most policies look at one column or two."""
-    given, kept, kind = f"_{name}_bytes", f"_{name}", np.dtype(dtype)
-    read = np.frombuffer
+class _Column:
+    """An attribute that reads its bytes the first time that it is asked for: most policies look at one column or two."""
 
-    def get(self: Any) -> Array:
-        try:
-            return getattr(self, kept)  # type: ignore[no-any-return]
-        except AttributeError:
-            array = read(getattr(self, given), kind)
-            setattr(self, kept, array)
-            return array
+    def __init__(self, number: int, dtype: str, says: str) -> None:
+        self.number, self.dtype, self.__doc__ = number, np.dtype(dtype), says
 
-    return property(get, doc=says)
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, view: Any, owner: type | None = None) -> Any:
+        if view is None:
+            return self
+        # From now on the view's own attribute hides this one.
+        array = view.__dict__[self.name] = np.frombuffer(view._columns[self.number], self.dtype)
+        return array
+
+
+def _column(number: int, dtype: str, says: str) -> Any:
+    return _Column(number, dtype, says)
 
 
 class Candidates:
     """The closed blocks of one plane that have a dead page, in the order in which they were closed."""
 
-    __slots__ = (
-        "_blocks", "_blocks_bytes", "_erases", "_erases_bytes", "_last_invalidated_ns",
-        "_last_invalidated_ns_bytes", "_valid", "_valid_bytes", "now_ns", "pages_per_block", "plane",
-    )  # fmt: skip
-
-    def __init__(
-        self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes
-    ) -> None:
+    def __init__(self, where: tuple[int, int, int], *columns: bytes) -> None:
         self.plane, self.now_ns, self.pages_per_block = where
-        self._blocks_bytes, self._valid_bytes = blocks, valid
-        self._erases_bytes, self._last_invalidated_ns_bytes = erases, last
+        self._columns = columns
 
     plane: int
     """Which plane."""
@@ -55,15 +52,15 @@ class Candidates:
     """The present."""
     pages_per_block: int
     """Pages of a block."""
-    blocks: Array = _column("blocks", "u4", "The blocks' numbers, which stay the same through a run.")
-    valid: Array = _column("valid", "u4", "Live pages of each: what collecting it has to copy.")
-    erases: Array = _column("erases", "u4", "How often each was erased.")
+    blocks: Array = _column(0, "u4", "The blocks' numbers, which stay the same through a run.")
+    valid: Array = _column(1, "u4", "Live pages of each: what collecting it has to copy.")
+    erases: Array = _column(2, "u4", "How often each was erased.")
     last_invalidated_ns: Array = _column(
-        "last_invalidated_ns", "u8", "When each last lost a page, or was closed if it has not since."
+        3, "u8", "When each last lost a page, or was closed if it has not since."
     )
 
     def __len__(self) -> int:
-        return len(self._blocks_bytes) // 4
+        return len(self._columns[0]) // 4
 
 
 class VictimPolicy:
@@ -73,10 +70,8 @@ class VictimPolicy:
         """The index of the victim among `candidates`, or None to leave it to `gc.victim` of the device."""
         raise NotImplementedError(f"{type(self).__name__} has no choose(self, candidates)")
 
-    def _decide(
-        self, where: tuple[int, int, int], blocks: bytes, valid: bytes, erases: bytes, last: bytes
-    ) -> int | None:
-        chosen = self.choose(Candidates(where, blocks, valid, erases, last))
+    def _decide(self, where: tuple[int, int, int], *columns: bytes) -> int | None:
+        chosen = self.choose(Candidates(where, *columns))
         # The common answer, without a further call.
         return chosen if type(chosen) is int else _index(chosen, f"{type(self).__name__}.choose()")
 
@@ -84,32 +79,24 @@ class VictimPolicy:
 class BufferView:
     """The pages in the write buffer, oldest first by the order of the drive's own policy."""
 
-    __slots__ = (
-        "_lpn", "_lpn_bytes", "_mask", "_mask_bytes", "_request", "_request_bytes", "_sectors",
-        "_sectors_bytes", "_stream", "_stream_bytes", "now_ns", "sectors_per_page",
-    )  # fmt: skip
-
-    def __init__(
-        self, where: tuple[int, int], lpn: bytes, mask: bytes, sectors: bytes, stream: bytes, request: bytes
-    ) -> None:
+    def __init__(self, where: tuple[int, int], *columns: bytes) -> None:
         self.now_ns, self.sectors_per_page = where
-        self._lpn_bytes, self._mask_bytes, self._sectors_bytes = lpn, mask, sectors
-        self._stream_bytes, self._request_bytes = stream, request
+        self._columns = columns
 
     now_ns: int
     """The present."""
     sectors_per_page: int
     """Sectors of a page: an entry with fewer is partial."""
-    lpn: Array = _column("lpn", "u4", "Logical pages.")
-    mask: Array = _column("mask", "u8", "Which sectors of each are buffered, one bit a sector.")
-    sectors: Array = _column("sectors", "u4", "And how many.")
-    stream: Array = _column("stream", "u2", "The host stream that wrote each last.")
+    lpn: Array = _column(0, "u4", "Logical pages.")
+    mask: Array = _column(1, "u8", "Which sectors of each are buffered, one bit a sector.")
+    sectors: Array = _column(2, "u4", "And how many.")
+    stream: Array = _column(3, "u2", "The host stream that wrote each last.")
     request: Array = _column(
-        "request", "u8", "The number of the request that brought each in: pages of one request have the same."
+        4, "u8", "The number of the request that brought each in: pages of one request have the same."
     )
 
     def __len__(self) -> int:
-        return len(self._lpn_bytes) // 4
+        return len(self._columns[0]) // 4
 
 
 class BufferPolicy:
@@ -119,10 +106,8 @@ class BufferPolicy:
         """The index of the page that leaves, or of several that leave together; None for the drive's own choice."""
         raise NotImplementedError(f"{type(self).__name__} has no evict(self, buffer)")
 
-    def _decide(
-        self, where: tuple[int, int], lpn: bytes, mask: bytes, sectors: bytes, stream: bytes, request: bytes
-    ) -> Sequence[int]:
-        chosen = self.evict(BufferView(where, lpn, mask, sectors, stream, request))
+    def _decide(self, where: tuple[int, int], *columns: bytes) -> Sequence[int]:
+        chosen = self.evict(BufferView(where, *columns))
         if type(chosen) is int:
             return [chosen]
         whose = f"{type(self).__name__}.evict()"
