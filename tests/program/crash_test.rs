@@ -136,6 +136,38 @@ fn bad_use_is_one_sentence() {
 }
 
 #[test]
+fn without_fuse_a_sentence_says_what_to_do_and_calls_do_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // A mount namespace of its own, in which /dev/fuse is a device that mounts nothing.
+    let without = |watch: &str| {
+        let run = format!("'{WRONG}' --check '{CHECK}' --watch {watch}");
+        let program = assert_cmd::cargo::cargo_bin("nandle");
+        let script = format!(
+            "test -e /dev/fuse || exit 77; mount --bind /dev/null /dev/fuse || exit 77; \
+             exec '{}' crash-test --run {run}",
+            program.display()
+        );
+        std::process::Command::new("unshare")
+            .args(["-rm", "sh", "-c", &script])
+            .current_dir(dir.path())
+            .output()
+    };
+    let output = match without("fuse") {
+        Ok(output) if output.status.code() == Some(2) => output,
+        other => return eprintln!("skipped: no mount namespace for this user: {other:?}"),
+    };
+    let text = said(&output);
+    assert!(text.starts_with("nandle: no FUSE for this user: "), "{text}");
+    assert!(text.trim_end().ends_with("or --watch calls"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    // Both find what the program forgot.
+    for watch in ["calls", "auto"] {
+        let output = without(watch).expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{watch}: {}", said(&output));
+    }
+}
+
+#[test]
 fn the_documented_recipe_for_a_ci_finds_what_is_lost() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/crash-test.md"));
     let page = page.expect("there");
