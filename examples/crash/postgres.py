@@ -13,12 +13,14 @@ namespace, where it is somebody else.
 """
 
 import argparse
+import ctypes
 import glob
 import os
 import subprocess
 import sys
 
 ROWS, EACH = 2000, 1000
+IPC_RMID = 0
 OPTIONS = {
     "shared_buffers": "1MB", "wal_level": "minimal", "max_wal_senders": "0", "wal_buffers": "64kB",
     "dynamic_shared_memory_type": "mmap", "shared_memory_type": "mmap", "autovacuum": "off",
@@ -64,11 +66,23 @@ class Server:
 
     def end(self, kill=False):
         if kill:
+            segment = self.shared_memory()
             self.process.kill()
         else:
             self.process.stdin.close()
         self.process.stdout.read()
         self.process.wait()
+        if kill and segment is not None:
+            ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
+
+    def shared_memory(self):
+        """The segment by which servers of one cluster know each other: one that is killed leaves it behind, and there are
+        but 4,096 on a machine."""
+        try:
+            with open(os.path.join(self.folder, "postmaster.pid")) as file:
+                return int(file.read().splitlines()[6].split()[1])
+        except (OSError, IndexError, ValueError):
+            return None
 
 
 def make(folder):
