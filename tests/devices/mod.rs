@@ -85,6 +85,7 @@ pub fn base() -> DeviceConfig {
             copyback: false,
             multi_plane: false,
             multi_plane_same_offset: true,
+            independent_plane_reads: false,
             ecc_ns: 0,
             read_retry: None,
             untimed: false,
@@ -413,6 +414,20 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.recovery.plp = true;
                 c.timing.copyback = true;
                 c.timing.multi_plane = true;
+            }),
+        ),
+        (
+            "link and two cores, independent plane reads, quarter units, reads repeated, copyback, decoder",
+            with(&|c| {
+                machine(c, 2);
+                c.geometry.sector_bytes = 4096;
+                c.geometry.page_bytes = 16384;
+                c.mapping.unit_bytes = 4096;
+                c.timing.independent_plane_reads = true;
+                c.timing.read_retry = Some(retry.clone());
+                c.timing.ecc_ns = 4_000;
+                c.timing.suspend = Suspend::ProgramErase;
+                c.timing.copyback = true;
             }),
         ),
         (

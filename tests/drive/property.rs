@@ -75,7 +75,7 @@ prop_compose! {
         cores in 0..4_u32, costs in prop::array::uniform3(prop::sample::select(vec![0_u64, 700, 40_000])),
         blocking in any::<bool>(), by_die in any::<bool>(), priority in any::<bool>(),
         handover in any::<bool>(), ahead in any::<bool>(),
-        ecc_ns in prop::sample::select(vec![0_u64, 3_000, 500_000]), share in prop::sample::select(vec![0.0, 0.4]),
+        ecc_ns in prop::sample::select(vec![0_u64, 3_000, 500_000]), independent in any::<bool>(), share in prop::sample::select(vec![0.0, 0.4]),
     ) -> DeviceConfig {
         let mut c = devices::base();
         if let Some((mb_s, command_ns)) = link {
@@ -90,6 +90,7 @@ prop_compose! {
         c.buffer.release = if handover { Release::Handover } else { Release::Program };
         c.buffer.clean_ahead = ahead;
         c.timing.ecc_ns = ecc_ns;
+        c.timing.independent_plane_reads = independent;
         if share > 0.0 {
             let share = vec![share];
             c.timing.read_retry = Some(ReadRetry { share, share_per_1000_erases: 0.1, ns: 20_000, most: 4 });

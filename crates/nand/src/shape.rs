@@ -89,6 +89,11 @@ impl Shape {
     pub fn die_of_plane(&self, plane: u32) -> u32 {
         ((u64::from(plane) * self.die_of_plane) >> 32) as u32
     }
+    /// The plane within its die, as a bit.
+    #[inline]
+    pub fn plane_bit(&self, plane: u32) -> u32 {
+        1 << (plane % self.planes_per_die)
+    }
     /// The number of `ppn` among all pages of the device.
     #[inline]
     pub fn index(&self, ppn: Ppn) -> usize {

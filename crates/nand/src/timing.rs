@@ -76,6 +76,10 @@ pub struct Timing {
     /// Multi-plane operations need the same page number in every plane.
     #[serde(default = "yes")]
     pub multi_plane_same_offset: bool,
+    /// Planes of a die read independently of each other (AIPR, independent plane reads): a read begins when its plane is
+    /// free, and pages leave while other planes read. Programs and erases have the die to themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub independent_plane_reads: bool,
     /// Error correction: how long after its transfer a page that was read is known to be right. Pages follow each
     /// other through the decoder without waiting.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -43,6 +43,7 @@ fn device(blocks: u32, interval: u32) -> DeviceConfig {
             copyback: false,
             multi_plane: false,
             multi_plane_same_offset: true,
+            independent_plane_reads: false,
             ecc_ns: 0,
             read_retry: None,
             untimed: false,

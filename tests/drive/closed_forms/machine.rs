@@ -230,3 +230,53 @@ fn reads_are_repeated_as_often_as_they_fail() {
     let mean = retries as f64 / count as f64;
     assert!((mean / expected - 1.0).abs() < 0.05, "{mean} for {expected}");
 }
+
+#[test]
+fn planes_that_read_independently_do_not_wait_for_each_other() {
+    let times = |independent: bool| {
+        let mut config = array(1, 1);
+        config.geometry.planes_per_die = 2;
+        config.scheme.striping = "PCWD".into();
+        config.timing.multi_plane = true;
+        config.timing.independent_plane_reads = independent;
+        let mut ssd = new(&config);
+        fill(&mut ssd, 8);
+        let read = |page: u64| (Op::Read, page * 8, 8);
+        let busy = ssd.flash().busy_ns().0[0];
+        // Pages 0 and 2 lie in one plane, 1 and 3 in the other.
+        let four = together(&mut ssd, (0..4).map(read));
+        assert_eq!(ssd.flash().busy_ns().0[0] - busy, four, "the die did nothing else");
+        // Other pages of the two planes; and the second of two reads while the first is in the array.
+        let unlike = together(&mut ssd, [0, 3].map(read));
+        let start = ssd.now();
+        for (page, at) in [(0, start), (1, start + 10_000)] {
+            ssd.submit(
+                at,
+                &Command {
+                    id: page,
+                    op: Op::Read,
+                    lsn: page * 8,
+                    sectors: 8,
+                    fua: false,
+                    stream: 0,
+                    data: &[],
+                },
+            );
+        }
+        settle(&mut ssd);
+        let late = ssd.now() - start;
+        let same = together(&mut ssd, [0, 2].map(read));
+        // A program has the die to itself.
+        let write = together(&mut ssd, [read(0), (Op::Write, 160, 8)]);
+        [four, unlike, late, same, write]
+    };
+    let (alone, write) = (READ + TRANSFER, TRANSFER + PROGRAM);
+    // The array of a plane is free again when its page has left.
+    assert_eq!(
+        times(true),
+        [2 * READ + 3 * TRANSFER, READ + 2 * TRANSFER, READ + 2 * TRANSFER, 2 * alone, alone + write]
+    );
+    // Otherwise only pages of one number that wait together are read at once: 2 and 3.
+    let pair = READ + 2 * TRANSFER;
+    assert_eq!(times(false), [2 * alone + pair, 2 * alone, 2 * alone, 2 * alone, alone + write]);
+}

@@ -1,6 +1,6 @@
 //! Dies and channels at work, from event to event.
 
-use super::{Die, Nand, Phase, Suspended};
+use super::{Die, Nand, Phase, Suspended, WINDOW};
 use crate::op::{NONE, Op};
 use crate::{Array, Cause, Done, Kind, OpId, Ppn, Suspend, Time};
 
@@ -39,7 +39,6 @@ impl Nand {
         slot.order = self.order;
         self.order += 1;
         let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
-        let host_read = class == 0;
         let die_number = self.array.flash().die_of_plane(slot.plane);
         let parity = std::mem::replace(&mut slot.parity, NONE);
         let die = &mut self.dies[die_number as usize];
@@ -51,7 +50,7 @@ impl Nand {
             ops[list.tail as usize].next = op;
         }
         list.tail = op;
-        if !die.dirty && (die.phase == Phase::Idle || (host_read && self.timing.suspend != Suspend::None)) {
+        if !die.dirty && (die.phase == Phase::Idle || self.heard >> class & 1 != 0) {
             die.dirty = true;
             self.dirty.push(die_number);
         }
@@ -76,9 +75,19 @@ impl Nand {
                 if state.filled != 0 || state.suspended.is_some() {
                     self.dispatch(die);
                 }
-            } else if self.timing.suspend != Suspend::None {
-                self.try_suspend(die);
+            } else if self.heard != 0 {
+                self.begin_reads(die);
             }
+        }
+    }
+
+    /// Reads that may begin on a die that is at work begin.
+    #[inline(never)]
+    fn begin_reads(&mut self, die_number: u32) {
+        if self.dies[die_number as usize].phase == Phase::Reads {
+            self.read_planes(die_number);
+        } else if self.timing.suspend != Suspend::None {
+            self.try_suspend(die_number);
         }
     }
 
@@ -112,8 +121,8 @@ impl Nand {
         // Not idle any more: what follows in the same block does not look at the die again.
         die.phase = if kind == Kind::Program { Phase::TransferIn } else { Phase::Command };
         self.begin(op);
-        if self.timing.multi_plane {
-            self.gather(die_number, class);
+        if self.joins && self.join(die_number, class) {
+            return;
         }
         let transfer = if kind == Kind::Program { self.channel_time(op) } else { 0 };
         if kind == Kind::Program || command > 0 {
@@ -123,18 +132,28 @@ impl Nand {
         }
     }
 
+    /// Other planes join the operation just taken; whether it is a read that they do not have to wait for.
+    #[inline(never)]
+    fn join(&mut self, die_number: u32, class: usize) -> bool {
+        let op = self.dies[die_number as usize].op;
+        let apart = self.timing.independent_plane_reads && self.ops[op as usize].kind == Kind::Read;
+        if apart {
+            self.read_apart(die_number, op);
+        } else if self.timing.multi_plane {
+            self.gather(die_number, class);
+        }
+        apart
+    }
+
     /// Adds to the operation just taken what other planes can do in the same array operation.
-    pub(super) fn gather(&mut self, die_number: u32, class: usize) {
-        /// A real controller looks only so far ahead.
-        const WINDOW: usize = 16;
+    fn gather(&mut self, die_number: u32, class: usize) {
         let head = self.dies[die_number as usize].op;
         let row = |array: &Array, op: &Op| array.place(Ppn(op.ppn)).0;
         let (kind, page) = (self.ops[head as usize].kind, row(&self.array, &self.ops[head as usize]));
         let slc = |array: &Array, op: &Op| array.is_slc(array.geometry().block_of(Ppn(op.ppn)));
         let in_slc_mode = slc(&self.array, &self.ops[head as usize]);
         let page_type = self.array.cell.page_type(page);
-        let of_die = self.array.flash().planes_per_die;
-        let mut planes = 1_u32 << (self.ops[head as usize].plane % of_die);
+        let mut planes = self.array.flash().plane_bit(self.ops[head as usize].plane);
         let mut last = head;
         let mut before = NONE;
         let mut op = self.dies[die_number as usize].queue[class].head;
@@ -144,7 +163,7 @@ impl Nand {
             }
             let next = self.ops[op as usize].next;
             let slot = &self.ops[op as usize];
-            let plane = 1_u32 << (slot.plane % of_die);
+            let plane = self.array.flash().plane_bit(slot.plane);
             let other = row(&self.array, slot);
             let fits = slot.kind == kind
                 && planes & plane == 0
@@ -155,18 +174,7 @@ impl Nand {
                         && self.array.cell.page_type(other) == page_type));
             if fits {
                 planes |= plane;
-                let list = &mut self.dies[die_number as usize].queue[class];
-                if before == NONE {
-                    list.head = next;
-                } else {
-                    self.ops[before as usize].next = next;
-                }
-                if list.tail == op {
-                    list.tail = before;
-                }
-                let die = &mut self.dies[die_number as usize];
-                die.filled &= !(u8::from(die.queue[class].head == NONE) << class);
-                self.ops[op as usize].next = NONE;
+                self.dies[die_number as usize].unlink(class, before, op, &mut self.ops);
                 self.ops[last as usize].group = op;
                 last = op;
                 self.begin(op);
@@ -359,6 +367,7 @@ impl Nand {
                 }
                 self.decode(member);
             }
+            Phase::Reads => self.page_sent(die_number),
             Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
         }
     }
@@ -366,6 +375,9 @@ impl Nand {
     pub(super) fn array_done(&mut self, die_number: u32) {
         let die = &mut self.dies[die_number as usize];
         let op = die.op;
+        if die.phase == Phase::Reads {
+            return self.plane_done(die_number);
+        }
         if self.ops[op as usize].kind == Kind::Read && !self.ops[op as usize].copyback {
             die.phase = Phase::TransferOut;
             die.member = op;
@@ -387,6 +399,13 @@ impl Nand {
         let die = &mut self.dies[die_number as usize];
         die.op = NONE;
         die.phase = Phase::Idle;
+        self.look_at(die_number);
+    }
+
+    /// The die may have something to begin.
+    #[inline(always)]
+    pub(super) fn look_at(&mut self, die_number: u32) {
+        let die = &mut self.dies[die_number as usize];
         if !die.dirty {
             die.dirty = true;
             self.dirty.push(die_number);

@@ -11,6 +11,7 @@ mod gone;
 mod orders;
 mod parity;
 mod passing;
+mod planes;
 mod slc;
 mod untimed;
 
@@ -24,7 +25,7 @@ use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
     Array, Block, Cause, Cell, CellKind, Done, FaultConfig, Geometry, Kind, OpId, Ppn, ProgramOrder,
-    Scheduler, Shape, Silicon, SlcMode, Superblocks, Time, Timing,
+    Scheduler, Shape, Silicon, SlcMode, Superblocks, Suspend, Time, Timing,
 };
 
 /// Everything that makes a flash array what it is.
@@ -73,6 +74,8 @@ pub(crate) enum Phase {
     TransferIn,
     Array,
     TransferOut,
+    /// Planes read independently: pages leave, and more reads may begin meanwhile.
+    Reads,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +108,7 @@ pub(crate) struct Die {
 
 impl Die {
     /// The class whose oldest operation goes first, as the scheduler says.
-    #[inline]
+    #[inline(always)]
     fn pick_class(&self, scheduler: Scheduler, ops: &[Op]) -> Option<usize> {
         /// Lanes of reads, and of the host.
         const READS: u8 = 0b0101;
@@ -132,7 +135,51 @@ impl Die {
         }
         Some(oldest)
     }
+
+    /// Takes the first operation of a queue that `fits` out of it.
+    fn take(&mut self, class: usize, ops: &mut [Op], fits: impl Fn(&Op) -> bool) -> Option<u32> {
+        let (mut before, mut op) = (NONE, self.queue[class].head);
+        for _ in 0..WINDOW {
+            if op == NONE {
+                break;
+            }
+            if fits(&ops[op as usize]) {
+                self.unlink(class, before, op, ops);
+                return Some(op);
+            }
+            (before, op) = (op, ops[op as usize].next);
+        }
+        None
+    }
+
+    /// Takes `op`, which comes after `before`, out of a queue.
+    #[inline]
+    fn unlink(&mut self, class: usize, before: u32, op: u32, ops: &mut [Op]) {
+        let list = &mut self.queue[class];
+        let next = std::mem::replace(&mut ops[op as usize].next, NONE);
+        if before == NONE {
+            list.head = next;
+        } else {
+            ops[before as usize].next = next;
+        }
+        if list.tail == op {
+            list.tail = before;
+        }
+        self.filled &= !(u8::from(list.head == NONE) << class);
+    }
 }
+
+/// The classes (as of [`Die::queue`]) that a die at work hears of.
+fn heard(timing: &Timing) -> u8 {
+    match timing.suspend {
+        _ if timing.independent_plane_reads => 0b0101,
+        Suspend::None => 0,
+        _ => 0b0001,
+    }
+}
+
+/// So many operations of a queue a real controller looks at.
+const WINDOW: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -209,6 +256,12 @@ pub struct Nand {
     pub(crate) paired_pages: bool,
     faults: Option<Box<Faults>>,
     retries: Option<Box<Retries>>,
+    /// Operations of several planes are joined, or begin side by side.
+    joins: bool,
+    /// Operations of which classes may begin on a die that is at work, a bit each.
+    heard: u8,
+    /// By die, where planes read independently; else empty.
+    reading: Vec<planes::Reading>,
     stages: Stages,
     slc: Option<SlcMode>,
     /// Operations that may begin, where time does not count.
@@ -259,6 +312,13 @@ impl Nand {
             paired_pages: config.paired_pages,
             faults: None,
             retries: None,
+            joins: config.timing.multi_plane || config.timing.independent_plane_reads,
+            heard: heard(&config.timing),
+            reading: if config.timing.independent_plane_reads {
+                vec![planes::Reading::default(); dies as usize]
+            } else {
+                Vec::new()
+            },
             stages: Stages::default(),
             slc: config.slc.clone(),
             at_once: VecDeque::new(),
