@@ -68,6 +68,7 @@ fn flash_imports_downwards() {
             "slc",
             "superblock",
             "changes",
+            "reading",
             "stages",
             "schedule",
             "power",

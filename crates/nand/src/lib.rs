@@ -18,6 +18,7 @@ mod geometry;
 mod oob;
 mod op;
 mod power;
+mod reading;
 mod schedule;
 mod shape;
 mod slc;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 use crate::op::{NONE, Op};
+use crate::reading::Reading;
 use crate::stages::{Retries, Stages};
 use crate::timers::Timers;
 use crate::{
@@ -261,7 +262,7 @@ pub struct Nand {
     /// Operations of which classes may begin on a die that is at work, a bit each.
     heard: u8,
     /// By die, where planes read independently; else empty.
-    reading: Vec<planes::Reading>,
+    reading: Vec<Reading>,
     stages: Stages,
     slc: Option<SlcMode>,
     /// Operations that may begin, where time does not count.
@@ -315,7 +316,7 @@ impl Nand {
             joins: config.timing.multi_plane || config.timing.independent_plane_reads,
             heard: heard(&config.timing),
             reading: if config.timing.independent_plane_reads {
-                vec![planes::Reading::default(); dies as usize]
+                vec![Reading::default(); dies as usize]
             } else {
                 Vec::new()
             },

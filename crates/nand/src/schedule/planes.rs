@@ -1,25 +1,9 @@
 //! Dies whose planes read independently: a read begins as soon as its plane is free, whatever the others read, and
 //! pages leave one after the other while other planes are still in the array.
 
-use std::collections::VecDeque;
-
 use super::{Nand, Phase};
 use crate::op::{NONE, Op};
 use crate::{Kind, Time};
-
-/// What the planes of one die read.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Reading {
-    /// Reads in the array, with the time at which each is done; the first to be done comes last.
-    array: Vec<(Time, u32)>,
-    /// Reads whose pages are in their planes' registers; the first is on the channel or waits for it.
-    registers: VecDeque<u32>,
-    /// Planes that read, a bit each.
-    planes: u32,
-    /// Since when the die reads, and how long its pages were on the channel since.
-    since: Time,
-    transferred: u64,
-}
 
 impl Nand {
     /// The die begins to read, with `op`.

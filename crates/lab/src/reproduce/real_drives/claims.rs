@@ -33,10 +33,11 @@ const EMULATED: &str = "the streams' shares are those of the logs, but how they 
 const NO_COUNTER: &str = "the drive has no counter: what its throughput implies of collection also holds reads, erases and what the \
     controller does meanwhile, and its raw capacity was fitted to such a figure";
 const COLLECTION: &str = "collection takes more of the dies' time than on the drive: a page is read for every one to two units that \
-    are kept, each read holds its die, and the planes of a die are not read independently";
+    are kept, each read holds its die, and this drive's planes do not read independently, as far as is published";
 const WAITS: &str = "arrivals that find the dies at collection fill the buffer here; the knee is lower than the drive's, and waiting \
     grows before it";
-const ONE_PLANE: &str = "a die reads one page at a time here; today's dies read their planes independently";
+const GUESSED_READS: &str =
+    "how long pages of each type are read, and how cores share their work, is guessed";
 const SHEET_WRITE: &str =
     "the sheet's typical figure is an upper one: the drive's own median in the logs is 9 us";
 
@@ -52,7 +53,7 @@ pub fn why(claim: &str, what: &str, workload: &str) -> &'static str {
         THROUGHPUT | KNEE => COLLECTION,
         LATENCY => WAITS,
         SHEET if what.contains("lone 4 KiB write") => SHEET_WRITE,
-        SHEET if what.contains("read") => ONE_PLANE,
+        SHEET if what.contains("read") => GUESSED_READS,
         SHEET => COLLECTION,
         _ => NO_COUNTER,
     }
