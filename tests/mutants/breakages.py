@@ -296,6 +296,12 @@ MUTANTS = {
          "--test drive closed_forms::"),
         ("a die forgets the transfer out", "let duration = self.channel_time(op); self.want_channel",
          "let duration = 0; self.want_channel", "--test drive closed_forms::"),
+        ("planes that read independently wait for each other", "let apart = self.timing.independent_plane_reads &&",
+         "let apart = false &&", "--test drive closed_forms::"),
+        ("a plane reads while its last page is in the register", "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) == 0",
+         "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) != u32::MAX", "--test drive closed_forms::"),
+        ("a program begins while planes read", "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) == 0;",
+         "busy & flash.plane_bit(op.plane) == 0;", "--test drive closed_forms::"),
     ],
     "serve": [
         ("the image lags behind the answers", "if !self.changes.is_empty() {", "if self.changes.len() > 32 {", "--test serve device::"),
