@@ -50,6 +50,7 @@ impl Nand {
         reading.planes |= self.array.flash().plane_bit(slot.plane);
         let at = reading.array.partition_point(|&(other, _)| other > end);
         reading.array.insert(at, (end, op));
+        // Any operation: the die looks up what follows it, and has no use for that.
         self.dies[die_number as usize].member = op;
         end
     }
