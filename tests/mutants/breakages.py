@@ -230,7 +230,7 @@ MUTANTS = {
          "if cost > 0 && cost > flash.space().spare_beside_claims() || !has_number {", "if !has_number {",
          "--test drive streams::"),
         ("surplus pages take what objects count on", "!self.may_be_claimed() || self.spare_beside_claims() > 0", "true",
-         "--test drive compose::what_many"),
+         "-p nandle-ssd --test recorded"),
         ("FlashAlloc: a call may take the last clean blocks",
          "self.blocks.free(plane).saturating_sub(self.limits.hard)", "self.blocks.free(plane)", "--test drive streams::"),
         ("FlashAlloc: a call that lacks blocks is refused at once", "if auto || failed {", "if true {", "--test drive streams::"),

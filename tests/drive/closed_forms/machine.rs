@@ -266,8 +266,8 @@ fn planes_that_read_independently_do_not_wait_for_each_other() {
         settle(&mut ssd);
         let late = ssd.now() - start;
         let same = together(&mut ssd, [0, 2].map(read));
-        // A program has the die to itself.
-        let write = together(&mut ssd, [read(0), (Op::Write, 160, 8)]);
+        // A program has the die to itself, whichever its plane.
+        let write = together(&mut ssd, [read(0), (Op::Write, 168, 8)]);
         [four, unlike, late, same, write]
     };
     let (alone, write) = (READ + TRANSFER, TRANSFER + PROGRAM);
