@@ -266,17 +266,13 @@ fn planes_that_read_independently_do_not_wait_for_each_other() {
         settle(&mut ssd);
         let late = ssd.now() - start;
         let same = together(&mut ssd, [0, 2].map(read));
-        // A program has the die to itself, whichever its plane.
-        let write = together(&mut ssd, [read(0), (Op::Write, 168, 8)]);
+        // A program, to a plane that is free first, has the die to itself.
+        let write = together(&mut ssd, [read(0), read(1), (Op::Write, 160, 8)]);
         [four, unlike, late, same, write]
     };
-    let (alone, write) = (READ + TRANSFER, TRANSFER + PROGRAM);
+    let (alone, pair, write) = (READ + TRANSFER, READ + 2 * TRANSFER, TRANSFER + PROGRAM);
     // The array of a plane is free again when its page has left.
-    assert_eq!(
-        times(true),
-        [2 * READ + 3 * TRANSFER, READ + 2 * TRANSFER, READ + 2 * TRANSFER, 2 * alone, alone + write]
-    );
+    assert_eq!(times(true), [2 * READ + 3 * TRANSFER, pair, pair, 2 * alone, pair + write]);
     // Otherwise only pages of one number that wait together are read at once: 2 and 3.
-    let pair = READ + 2 * TRANSFER;
-    assert_eq!(times(false), [2 * alone + pair, 2 * alone, 2 * alone, 2 * alone, alone + write]);
+    assert_eq!(times(false), [2 * alone + pair, 2 * alone, 2 * alone, 2 * alone, 2 * alone + write]);
 }
