@@ -1,7 +1,7 @@
 //! When everything happens: dies, channels and the operations that wait for them.
 //!
 //! An operation is a few phases, each on one resource. A die is taken from an operation's first
-//! phase to its last (no cache registers): read = [command] array, transfer out; program = transfer
+//! phase to its last (no cache registers; of planes that read independently, each for itself): read = [command] array, transfer out; program = transfer
 //! in, array; erase = [command] array. A channel carries one transfer at a time, first come first
 //! served. Events are ordered by (time, resource number), so a run depends on nothing else.
 

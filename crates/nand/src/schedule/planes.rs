@@ -98,8 +98,7 @@ impl Nand {
     }
 
     fn send_next(&mut self, die_number: u32) {
-        let reading = &mut self.reading[die_number as usize];
-        if let Some(&op) = reading.registers.front() {
+        if let Some(&op) = self.reading[die_number as usize].registers.front() {
             let duration = self.channel_time(op);
             self.reading[die_number as usize].transferred += duration;
             self.want_channel(die_number, duration);
