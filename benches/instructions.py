@@ -17,7 +17,8 @@ KEPT = ROOT / "benches/instructions.txt"
 # Two sizes each: their difference leaves construction and start-up out.
 WORKLOADS = {"common": (50_000, 150_000), "gc20": (450_000, 550_000), "sequential-4k": (50_000, 150_000),
              "common-replayed": (50_000, 150_000), "common-machine": (50_000, 150_000),
-             "gc20-machine": (450_000, 550_000), "gc10-untimed": (450_000, 550_000)}
+             "gc20-machine": (450_000, 550_000), "gc10-untimed": (450_000, 550_000),
+             "demo": (450_000, 550_000), "demo-bare": (450_000, 550_000)}
 
 
 # A drive with one scheme at a time.

@@ -27,7 +27,7 @@ struct Workload {
     requests: u64,
 }
 
-const WORKLOADS: [Workload; 8] = [
+const WORKLOADS: [Workload; 10] = [
     Workload { name: "common", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20", device: "gc20", gap: 200_000, requests: 2_000_000 },
     Workload { name: "gc10", device: "gc10", gap: 200_000, requests: 2_000_000 },
@@ -36,6 +36,8 @@ const WORKLOADS: [Workload; 8] = [
     Workload { name: "common-machine", device: "common", gap: 20_000, requests: 1_000_000 },
     Workload { name: "gc20-machine", device: "gc20", gap: 200_000, requests: 2_000_000 },
     Workload { name: "gc10-untimed", device: "gc10", gap: 200_000, requests: 2_000_000 },
+    Workload { name: "demo", device: "demo", gap: 30_000, requests: 1_000_000 },
+    Workload { name: "demo-bare", device: "demo", gap: 30_000, requests: 1_000_000 },
 ];
 
 /// In front of a policy's name.
@@ -92,6 +94,9 @@ fn device(workload: &Workload) -> DeviceConfig {
             ControllerConfig { command_ns: 2000, unit_ns: 500, operation_ns: 500, ..Default::default() };
         config.controller = ControllerConfig { cores: 4, ..costs };
     }
+    if workload.name.ends_with("-bare") {
+        (config.link, config.controller) = Default::default();
+    }
     config.timing.untimed = workload.name.ends_with("-untimed");
     if workload.name == "sequential-4k" {
         config.buffer.bytes = 1 << 20; // halves of a page meet in the buffer
@@ -119,7 +124,7 @@ fn run(workload: &Workload, requests: u64) -> u64 {
         return replay(workload.device, requests);
     }
     let mut ssd = Ssd::new(&device(workload), 0, 1).expect("a valid device");
-    let name = workload.name.trim_end_matches("-machine");
+    let name = workload.name.trim_end_matches("-machine").trim_end_matches("-bare");
     let mut draw = Stream::new(1, name);
     let pages = u64::from(ssd.layout().logical_pages);
     let of_scheme = workload.device == SCHEME;
@@ -135,6 +140,7 @@ fn run(workload: &Workload, requests: u64) -> u64 {
             let op = if draw.chance(0.3) { Op::Read } else { Op::Write };
             (op, draw.below(halves * 6 / 10) * 8, 8)
         }
+        "demo" => (Op::Write, draw.below(halves * 8), 1),
         "sequential-4k" => (Op::Write, id % halves * 8, 8_u64),
         _ => (Op::Write, if id < pages { id } else { draw.below(pages) } * 16, 16),
     };
@@ -167,7 +173,7 @@ fn main() {
         let name = arguments.get(at + 1).map_or("", String::as_str);
         let kept = WORKLOADS.into_iter().find(|w| w.name == name).or_else(|| of_scheme(name));
         let workload = &kept.expect(
-            "common, gc20, gc10, sequential-4k, common-replayed, common-machine, gc20-machine, gc10-untimed or scheme-NAME",
+            "common, gc20, gc10, sequential-4k, common-replayed, common-machine, gc20-machine, gc10-untimed, demo, demo-bare or scheme-NAME",
         );
         let requests = arguments.get(at + 2).and_then(|n| n.parse().ok()).unwrap_or(workload.requests);
         println!("{name} {requests} {:016x}", run(workload, requests));

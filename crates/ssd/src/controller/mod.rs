@@ -183,10 +183,15 @@ impl Controller {
     // ---- work ---------------------------------------------------------------------------------------
 
     /// Idle cores take what waits in a queue.
+    #[inline]
     fn employ(&mut self, now: Time, queue: usize) {
-        if self.waiting == 0 {
-            return;
+        if self.waiting > 0 {
+            self.employ_idle(now, queue);
         }
+    }
+
+    #[inline(never)]
+    fn employ_idle(&mut self, now: Time, queue: usize) {
         for core in self.cores_of(queue) {
             if self.cores[core].ends == Time::MAX {
                 let Some(item) = self.pick(queue) else { break };

@@ -33,16 +33,19 @@ impl Ssd {
         self.take(slot);
     }
 
-    /// The host sends the command in `slot` at `at`.
+    /// The host sends the command in `slot` at `at`; whether it has arrived and is handled.
     #[inline(never)]
-    pub(super) fn send(&mut self, at: Time, slot: u32) {
+    pub(super) fn send(&mut self, at: Time, slot: u32) -> bool {
         let op = self.requests[slot].op;
         if op != Op::Read {
             self.in_order.push_back(slot);
         }
         let bytes = if op == Op::Write { self.data_bytes(slot) } else { 0 };
         match &mut self.link {
-            Some(link) => link.send(at, slot, bytes),
+            Some(link) => {
+                link.send(at, slot, bytes);
+                false
+            }
             None => self.arrive(slot),
         }
     }
@@ -53,25 +56,34 @@ impl Ssd {
         if status == Status::Ok { sectors * u64::from(self.config.geometry.sector_bytes) } else { 0 }
     }
 
-    /// The command in `slot` has come over the link.
-    fn arrive(&mut self, slot: u32) {
+    /// The command in `slot` has come over the link; whether it is handled.
+    fn arrive(&mut self, slot: u32) -> bool {
         let Request { op, lsn, sectors, status, .. } = self.requests[slot];
-        let units = if status == Status::Ok && op.moves_data() {
+        let units = if status != Status::Ok || !op.moves_data() {
+            0
+        } else if sectors == 1 {
+            1
+        } else {
             let unit = |lsn: u64| u64::from(self.flash.media().split(lsn).0);
             unit(lsn + sectors - 1) - unit(lsn) + 1
-        } else {
-            0
         };
         let now = self.now();
         match self.flash.media_mut().controller_mut() {
-            Some(controller) => controller.command(now, slot, units),
-            None => self.handled(slot),
+            Some(controller) => {
+                controller.command(now, slot, units);
+                false
+            }
+            None => {
+                self.handled(slot);
+                true
+            }
         }
     }
 
     /// Nothing is left to be done before the command in `slot` takes effect, but for commands submitted before
     /// it: reads depend on none, all others on each other.
-    pub(super) fn handled(&mut self, slot: u32) {
+    #[inline]
+    fn handled(&mut self, slot: u32) {
         if self.requests[slot].op == Op::Read {
             return self.take_later(slot);
         }
@@ -116,9 +128,10 @@ impl Ssd {
             return self.complete(at, slot, done);
         }
         self.flash.media_mut().advance(at);
-        self.arrive(slot);
-        self.look_after();
-        self.flash.media_mut().settle();
+        if self.arrive(slot) {
+            self.look_after();
+            self.flash.media_mut().settle();
+        }
     }
 
     /// The controller has handled the command in `slot`.

@@ -22,7 +22,7 @@ impl Flash {
 
     /// A page that has no slot left is programmed.
     pub(crate) fn seal_full(&mut self) {
-        if let Some(&page) = self.media.open_pages().iter().find(|page| self.media.is_full(page.first)) {
+        if let Some(&page) = self.media.open_pages().iter().find(|page| page.is_full) {
             self.seal(page);
         }
     }
@@ -47,15 +47,18 @@ impl Flash {
     /// Programs pages that requests wait for and whose dies have nothing else to do: waiting longer could
     /// gather more units, but cost time.
     pub(crate) fn seal_awaited(&mut self) {
-        if self.media.open_pages().is_empty() {
+        // Asked with every event: mostly there is none.
+        if !self.media.open_pages().iter().any(|page| page.is_awaited | page.is_full) {
             return;
         }
         self.seal_full();
         self.seal_if(|flash, page| {
-            let die = flash.array().die_of(page.first);
-            let open = flash.media.open_pages().iter();
-            let on_die = open.filter(|other| flash.array().die_of(other.first) == die).count();
-            page.is_awaited && flash.media.load_of_die(die) as usize == on_die
+            page.is_awaited && {
+                let die = flash.array().die_of(page.first);
+                let open = flash.media.open_pages().iter();
+                let on_die = open.filter(|other| flash.array().die_of(other.first) == die).count();
+                flash.media.load_of_die(die) as usize == on_die
+            }
         });
     }
 

@@ -25,8 +25,8 @@ impl Media {
     pub(crate) fn widen(&mut self, read: OpId, sectors: u32) {
         self.nand.widen(read, sectors);
     }
-    /// Whether the page that `ppn` lies in has no slot left.
-    pub(crate) fn is_full(&self, ppn: Ppn) -> bool {
+    /// Whether the page that `ppn` was entered into last has no slot left.
+    fn is_full(&self, ppn: Ppn) -> bool {
         self.array().pages_programmed(self.geometry().block_of(ppn)).is_multiple_of(self.slots)
     }
 
@@ -41,7 +41,9 @@ impl Media {
         } else {
             self.waiters.join(op, waiter);
         }
+        let is_full = self.is_full(ppn);
         if let Some(page) = self.open.iter_mut().find(|page| page.op == op) {
+            page.is_full = is_full;
             page.is_awaited |= waiter.request.is_some();
             page.release += waiter.release;
         }

@@ -15,6 +15,8 @@ pub struct OpenPage {
     pub stale: bool,
     /// A request waits for it.
     pub is_awaited: bool,
+    /// It has no slot left.
+    pub is_full: bool,
     /// A FLUSH waits for it.
     pub durable: bool,
     /// Buffered sectors that its program gives back.
@@ -23,6 +25,7 @@ pub struct OpenPage {
 
 impl OpenPage {
     pub(super) fn new(first: Ppn, op: OpId, cause: Cause) -> Self {
-        Self { first, op, cause, stale: false, is_awaited: false, durable: false, release: 0 }
+        let (stale, is_awaited, is_full, durable) = (false, false, false, false);
+        Self { first, op, cause, stale, is_awaited, is_full, durable, release: 0 }
     }
 }
