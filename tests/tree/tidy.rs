@@ -367,3 +367,17 @@ fn workspaces_agree_on_versions() {
         assert!(locked.len() > 50, "{lock} has {} packages", locked.len());
     }
 }
+
+/// A test that is longer at night is one of the workspace: the nightly runs all of them, so none is forgotten.
+#[test]
+fn the_nightly_runs_every_test_at_its_long_size() {
+    let script = read("test");
+    let (day, night) = script.split_once("\nif [ -n \"$nightly\" ]; then\n").expect("a part for the night");
+    let whole = |part: &str, start: &str| {
+        let mut commands = part.lines().map(str::trim).filter(|line| line.starts_with(start));
+        commands.next().is_some_and(|line| !line.contains(" -- ") && !line.contains("--test"))
+    };
+    assert!(whole(day, "cargo test --workspace"), "./test runs all tests");
+    assert!(whole(night, "NANDLE_NIGHTLY=1 cargo test --release --workspace"), "the nightly runs all tests");
+    assert!(night.contains("NANDLE_GUEST=1 cargo test"), "the nightly runs the tests in a virtual machine");
+}
