@@ -33,19 +33,16 @@ impl Ssd {
         self.take(slot);
     }
 
-    /// The host sends the command in `slot` at `at`; whether it has arrived and is handled.
+    /// The host sends the command in `slot` at `at`.
     #[inline(never)]
-    pub(super) fn send(&mut self, at: Time, slot: u32) -> bool {
+    pub(super) fn send(&mut self, at: Time, slot: u32) {
         let op = self.requests[slot].op;
         if op != Op::Read {
             self.in_order.push_back(slot);
         }
         let bytes = if op == Op::Write { self.data_bytes(slot) } else { 0 };
         match &mut self.link {
-            Some(link) => {
-                link.send(at, slot, bytes);
-                false
-            }
+            Some(link) => link.send(at, slot, bytes),
             None => self.arrive(slot),
         }
     }
@@ -56,8 +53,8 @@ impl Ssd {
         if status == Status::Ok { sectors * u64::from(self.config.geometry.sector_bytes) } else { 0 }
     }
 
-    /// The command in `slot` has come over the link; whether it is handled.
-    fn arrive(&mut self, slot: u32) -> bool {
+    /// The command in `slot` has come over the link.
+    fn arrive(&mut self, slot: u32) {
         let Request { op, lsn, sectors, status, .. } = self.requests[slot];
         let units = if status != Status::Ok || !op.moves_data() {
             0
@@ -69,14 +66,8 @@ impl Ssd {
         };
         let now = self.now();
         match self.flash.media_mut().controller_mut() {
-            Some(controller) => {
-                controller.command(now, slot, units);
-                false
-            }
-            None => {
-                self.handled(slot);
-                true
-            }
+            Some(controller) => controller.command(now, slot, units),
+            None => self.handled(slot),
         }
     }
 
@@ -128,10 +119,9 @@ impl Ssd {
             return self.complete(at, slot, done);
         }
         self.flash.media_mut().advance(at);
-        if self.arrive(slot) {
-            self.look_after();
-            self.flash.media_mut().settle();
-        }
+        self.arrive(slot);
+        self.look_after();
+        self.flash.media_mut().settle();
     }
 
     /// The controller has handled the command in `slot`.

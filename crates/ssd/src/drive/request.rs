@@ -48,6 +48,10 @@ impl Request {
     };
 }
 
+/// Bytes of a write's data that a vacant slot keeps room for at most, and all slots together.
+const MOST_KEPT: usize = 128 << 10;
+const MOST_KEPT_OF_ALL: usize = 16 << 20;
+
 /// All of them, in slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
@@ -67,6 +71,16 @@ impl Requests {
         self.next_number += 1;
         slot
     }
+    /// Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and of
+    /// many slots each its share.
+    #[inline(never)]
+    pub fn trim(&mut self, slot: u32) {
+        let most = MOST_KEPT.min(MOST_KEPT_OF_ALL / self.slots.len());
+        let data = &mut self[slot].data;
+        if data.capacity() > most {
+            *data = Vec::new();
+        }
+    }
     /// A slot is free again.
     pub fn leave(&mut self, slot: u32) {
         self.free.push(slot);
@@ -85,5 +99,29 @@ impl std::ops::IndexMut<u32> for Requests {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Request {
         &mut self.slots[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_keeps_the_memory_of_a_large_write_and_many_slots_keep_no_more_than_few() {
+        let kept = |number: usize, bytes: usize| {
+            let mut requests = Requests::default();
+            let slots: Vec<u32> = (0..number).map(|_| requests.enter()).collect();
+            for &slot in &slots {
+                requests[slot].data = vec![0; bytes];
+            }
+            for slot in slots {
+                requests.trim(slot);
+                requests.leave(slot);
+            }
+            requests.slots.iter().map(|request| request.data.capacity()).sum::<usize>()
+        };
+        assert_eq!(kept(16, MOST_KEPT), 16 * MOST_KEPT);
+        assert_eq!(kept(16, MOST_KEPT + 1), 0);
+        assert_eq!((kept(1000, MOST_KEPT), kept(1000, 4096)), (0, 1000 * 4096));
     }
 }

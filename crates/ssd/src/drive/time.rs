@@ -7,9 +7,6 @@ use super::Ssd;
 use crate::collect::Work;
 use crate::media::{Left, Stepped};
 
-/// Bytes of a write's data that a vacant slot keeps room for.
-const MOST_KEPT: usize = 128 << 10;
-
 impl Ssd {
     /// When the next thing happens, if anything is under way.
     pub fn next_event(&mut self) -> Option<Time> {
@@ -122,14 +119,14 @@ impl Ssd {
     #[inline(always)]
     pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
+        let room = request.data.capacity();
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
-        // Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and no more.
-        if request.data.capacity() > MOST_KEPT {
-            request.data = Vec::new();
-        }
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);
         done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
+        if room > 0 {
+            self.requests.trim(slot);
+        }
         self.requests.leave(slot);
         self.outstanding -= 1;
         self.watch_idleness();
