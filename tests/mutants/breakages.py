@@ -82,10 +82,9 @@ MUTANTS = {
         ("an object may have what another one has",
          "if overlapping(flash).is_empty() { Ok(()) } else { Err(Refusal::Overlap) }", "Ok(())", "--test drive streams::"),
         # The link.
-        ("commands wait for the data of others on the link", "self.enter_between((arrives, slot, has_data));",
-         "self.queue.push_back((arrives, slot, has_data));", UNITS + " link::"),
-        ("data come before what has none, at the same time", "(new.2 || !has_data)", "(!new.2 || has_data)",
-         UNITS + " link::"),
+        ("commands wait for the data of others on the link", "self.enter_between(new);", "self.queue.push_back(new);", UNITS + " link::"),
+        ("data come before what has none, at the same time", "(new.has_data || !other.has_data)",
+         "(!new.has_data || other.has_data)", UNITS + " link::"),
         # Buffer.
         ("LRU: the newest page leaves first", "if let Some(oldest) = self.oldest() { victims.push(oldest); }",
          "if let Some(newest) = self.all.newest() { victims.push(newest); }", GOLDEN),

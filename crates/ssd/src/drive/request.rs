@@ -71,19 +71,23 @@ impl Requests {
         self.next_number += 1;
         slot
     }
+    /// A slot is free again.
+    #[inline]
+    pub fn leave(&mut self, slot: u32) {
+        if self[slot].data.capacity() > 0 {
+            self.trim(slot);
+        }
+        self.free.push(slot);
+    }
     /// Memory that is new to the process costs a fault for every 4 KiB: a slot keeps what a large write takes, and of
     /// many slots each its share.
     #[inline(never)]
-    pub fn trim(&mut self, slot: u32) {
+    fn trim(&mut self, slot: u32) {
         let most = MOST_KEPT.min(MOST_KEPT_OF_ALL / self.slots.len());
         let data = &mut self[slot].data;
         if data.capacity() > most {
             *data = Vec::new();
         }
-    }
-    /// A slot is free again.
-    pub fn leave(&mut self, slot: u32) {
-        self.free.push(slot);
     }
 }
 
@@ -114,10 +118,7 @@ mod tests {
             for &slot in &slots {
                 requests[slot].data = vec![0; bytes];
             }
-            for slot in slots {
-                requests.trim(slot);
-                requests.leave(slot);
-            }
+            slots.into_iter().for_each(|slot| requests.leave(slot));
             requests.slots.iter().map(|request| request.data.capacity()).sum::<usize>()
         };
         assert_eq!(kept(16, MOST_KEPT), 16 * MOST_KEPT);

@@ -119,14 +119,10 @@ impl Ssd {
     #[inline(always)]
     pub(super) fn complete(&mut self, at: Time, slot: u32, done: &mut Vec<Completion>) {
         let request = &mut self.requests[slot];
-        let room = request.data.capacity();
         let data = if request.op == Op::Read { std::mem::take(&mut request.data) } else { Vec::new() };
         self.digest = nandle_random::mix(self.digest ^ request.id.rotate_left(32) ^ at);
         let unreadable = std::mem::take(&mut request.unreadable);
         done.push(Completion { id: request.id, at, status: request.status, data, unreadable });
-        if room > 0 {
-            self.requests.trim(slot);
-        }
         self.requests.leave(slot);
         self.outstanding -= 1;
         self.watch_idleness();

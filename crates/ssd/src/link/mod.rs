@@ -37,8 +37,14 @@ impl LinkConfig {
     }
 }
 
-/// A request on its way: when it is across, its slot, and whether data come with it.
-type Crosser = (Time, u32, bool);
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+struct Crosser {
+    /// When it is across.
+    at: Time,
+    slot: u32,
+    has_data: bool,
+}
 
 /// Requests that cross in one direction, in the order in which they are across; without data comes before with.
 #[derive(Clone, Debug)]
@@ -56,32 +62,34 @@ impl Crossing {
     #[inline]
     fn enter(&mut self, at: Time, slot: u32, transfer: Time, command: Time) {
         let has_data = transfer > 0;
-        let arrives = if has_data {
+        let at = if has_data {
             self.free_at = self.free_at.max(at) + transfer;
             self.busy_ns += transfer;
             self.free_at + command
         } else {
             at + command
         };
-        if self.queue.back().is_none_or(|&(last, ..)| last < arrives) {
-            self.queue.push_back((arrives, slot, has_data));
+        let new = Crosser { at, slot, has_data };
+        if self.queue.back().is_none_or(|last| last.at < at) {
+            self.queue.push_back(new);
         } else {
-            self.enter_between((arrives, slot, has_data));
+            self.enter_between(new);
         }
-        self.next = self.next.min(arrives);
+        self.next = self.next.min(at);
     }
     /// What is without data passes what waits for the link.
     #[inline(never)]
     fn enter_between(&mut self, new: Crosser) {
-        let earlier = |&(at, _, has_data): &Crosser| at < new.0 || at == new.0 && (new.2 || !has_data);
+        let earlier =
+            |other: &Crosser| other.at < new.at || other.at == new.at && (new.has_data || !other.has_data);
         self.queue.insert(self.queue.partition_point(earlier), new);
     }
     /// The request that is across next.
     #[inline]
     fn leave(&mut self) -> Option<(Time, u32)> {
-        let (at, slot, _) = self.queue.pop_front()?;
-        self.next = self.queue.front().map_or(Time::MAX, |&(at, ..)| at);
-        Some((at, slot))
+        let first = self.queue.pop_front()?;
+        self.next = self.queue.front().map_or(Time::MAX, |next| next.at);
+        Some((first.at, first.slot))
     }
 }
 

@@ -33,8 +33,8 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// Why large units stay dear.
-const WHY: &str = "what compaction saves where it packs small writes of several units into one page, merges of versions \
-                   cost again: compaction alone saves as much";
+const WHY: &str =
+    "WAFLASH saves no more than compaction alone: merging versions costs the programs that versions save";
 
 /// A run: workload, unit and scheme.
 #[derive(Clone, Copy)]
