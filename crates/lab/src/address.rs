@@ -47,8 +47,7 @@ pub struct Footprint {
     pub requests: u64,
     /// End of the highest read, write or trim, in bytes.
     pub end_bytes: u64,
-    /// MiB-sized chunks that are touched, ascending.
-    chunks: Vec<u64>,
+    chunks: Chunks,
 }
 
 impl Footprint {
@@ -57,38 +56,90 @@ impl Footprint {
     /// # Errors
     /// Those of the source.
     pub fn of(source: &mut dyn Source, limit: u64) -> Result<Self, Error> {
+        Self::keeping(source, limit, |_| {})
+    }
+
+    /// The same, and gives away the requests it has read.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn keeping(
+        source: &mut dyn Source,
+        limit: u64,
+        mut keep: impl FnMut(&mut Vec<Request>),
+    ) -> Result<Self, Error> {
         let mut found = Self::default();
-        let mut chunks: FxHashSet<u64> = FxHashSet::default();
-        let mut last = u64::MAX;
-        let mut batch = Vec::with_capacity(4096);
+        let mut batch = Vec::new();
         while found.requests < limit {
             batch.clear();
-            source.fill(&mut batch, 4096.min(limit - found.requests) as usize)?;
+            let most = BATCH.min(limit - found.requests) as usize;
+            batch.reserve_exact(most);
+            source.fill(&mut batch, most)?;
             if batch.is_empty() {
                 break;
             }
-            found.requests += batch.len() as u64;
-            for r in batch.iter().filter(|r| r.bytes > 0) {
-                let end = r.offset.saturating_add(r.bytes);
-                found.end_bytes = found.end_bytes.max(end);
-                let range = r.offset >> CHUNK_BITS..=(end - 1) >> CHUNK_BITS;
-                if r.op == Op::Trim || (*range.start() == last && range.start() == range.end()) {
-                    continue;
-                }
-                last = *range.start();
+            found.add(&batch);
+            keep(&mut batch);
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, requests: &[Request]) {
+        self.requests += requests.len() as u64;
+        for r in requests.iter().filter(|r| r.bytes > 0) {
+            let end = r.offset.saturating_add(r.bytes);
+            self.end_bytes = self.end_bytes.max(end);
+            if r.op != Op::Trim {
                 // Only nonsense is longer than 4 GiB.
-                chunks.extend(range.take(4096));
+                (r.offset >> CHUNK_BITS..=(end - 1) >> CHUNK_BITS)
+                    .take(4096)
+                    .for_each(|chunk| self.chunks.insert(chunk));
             }
         }
-        found.chunks = chunks.into_iter().collect();
-        found.chunks.sort_unstable();
-        Ok(found)
     }
 
     /// Bytes of the chunks that are touched.
     #[must_use]
     pub fn touched_bytes(&self) -> u64 {
-        (self.chunks.len() as u64) << CHUNK_BITS
+        (self.chunks.ascending().len() as u64) << CHUNK_BITS
+    }
+}
+
+/// Requests that a pass over a source asks for at a time.
+const BATCH: u64 = 4096;
+
+/// Numbers of the MiB-sized chunks that are touched: a bit each where devices are, a set beyond.
+#[derive(Clone, Debug, Default)]
+struct Chunks {
+    near: Vec<u64>,
+    far: FxHashSet<u64>,
+}
+
+impl Chunks {
+    /// 16 TiB: 2 MiB of bits.
+    const NEAR: u64 = 1 << 24;
+
+    #[inline]
+    fn insert(&mut self, chunk: u64) {
+        if chunk >= Self::NEAR {
+            self.far.insert(chunk);
+            return;
+        }
+        let word = (chunk / 64) as usize;
+        if word >= self.near.len() {
+            self.near.resize(word + 1, 0);
+        }
+        self.near[word] |= 1 << (chunk % 64);
+    }
+
+    fn ascending(&self) -> Vec<u64> {
+        let words = self.near.iter().zip((0..).step_by(64));
+        let near = words.flat_map(|(&word, first)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
+        });
+        let mut far: Vec<u64> = self.far.iter().copied().collect();
+        far.sort_unstable();
+        near.chain(far).collect()
     }
 }
 
@@ -192,7 +243,8 @@ impl Address {
         while footprint.end_bytes >> bits > 1 << 24 {
             bits += 1;
         }
-        let mut used: Vec<u64> = footprint.chunks.iter().map(|c| c >> (bits - CHUNK_BITS)).collect();
+        let mut used: Vec<u64> =
+            footprint.chunks.ascending().into_iter().map(|c| c >> (bits - CHUNK_BITS)).collect();
         used.dedup();
         let wanted = (used.len() as u64) << bits;
         let room = (logical >> bits).max(1);

@@ -268,8 +268,8 @@ impl Asked {
         notes.extend(said);
         let count = footprint.map(|f| f.requests);
         let replay = Replay::Open { time_scale: 1.0 };
-        let mut phase = match decoded.filter(|d| d.requests.len() as u64 == d.footprint.requests) {
-            Some(decoded) => Phase::new(replay, InMemory { decoded, at: 0 }),
+        let mut phase = match decoded.filter(|d| !d.requests.is_empty()) {
+            Some(decoded) => Phase::new(replay, InMemory { decoded, at: (0, 0) }),
             None => {
                 let inner = Box::new(nandle_trace::open(path, &self.trace)?);
                 Phase::new(replay, Capped { inner, left: limit })
@@ -427,16 +427,23 @@ fn held_alone(path: &Path) -> u64 {
 struct Decoded {
     footprint: Footprint,
     notes: Vec<String>,
-    requests: Vec<Request>,
+    /// In the pieces in which they were read.
+    requests: Vec<Vec<Request>>,
 }
 
 impl Decoded {
     /// Reads a trace through, keeping at most `hold` requests: all of them, or none.
-    fn read(path: &Path, options: &Options, limit: u64, hold: u64) -> Result<Self, Error> {
+    fn read(path: &Path, options: &Options, limit: u64, mut hold: u64) -> Result<Self, Error> {
         let mut pass = nandle_trace::open(path, options)?;
-        let mut tee = Tee { inner: &mut pass, kept: Vec::new(), hold };
-        let footprint = Footprint::of(&mut tee, limit)?;
-        let requests = tee.kept;
+        let mut requests = Vec::new();
+        let footprint = Footprint::keeping(&mut pass, limit, |batch| {
+            if let Some(left) = hold.checked_sub(batch.len() as u64) {
+                hold = left;
+                requests.push(std::mem::take(batch));
+            } else {
+                (requests, hold) = (Vec::new(), 0);
+            }
+        })?;
         if footprint.requests == 0 {
             return Err(Error::input(format!("{}: no requests in it; expected a trace", path.display())));
         }
@@ -446,38 +453,23 @@ impl Decoded {
     }
 }
 
-/// Passes requests on and keeps a copy, as long as there are not too many.
-struct Tee<'a> {
-    inner: &'a mut nandle_trace::Trace,
-    kept: Vec<Request>,
-    hold: u64,
-}
-
-impl Source for Tee<'_> {
-    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
-        let before = out.len();
-        self.inner.fill(out, max)?;
-        if self.hold > 0 {
-            self.kept.extend_from_slice(&out[before..]);
-            if self.kept.len() as u64 > self.hold {
-                (self.kept, self.hold) = (Vec::new(), 0);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Requests of a trace that several runs share.
 struct InMemory {
     decoded: Arc<Decoded>,
-    at: usize,
+    /// Piece, and place in it.
+    at: (usize, usize),
 }
 
 impl Source for InMemory {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), nandle_trace::Error> {
-        let end = self.decoded.requests.len().min(self.at.saturating_add(max));
-        out.extend_from_slice(&self.decoded.requests[self.at..end]);
-        self.at = end;
+        let full = out.len().saturating_add(max);
+        while let Some(piece) = self.decoded.requests.get(self.at.0)
+            && out.len() < full
+        {
+            let end = piece.len().min(self.at.1.saturating_add(full - out.len()));
+            out.extend_from_slice(&piece[self.at.1..end]);
+            self.at = if end == piece.len() { (self.at.0 + 1, 0) } else { (self.at.0, end) };
+        }
         Ok(())
     }
 }

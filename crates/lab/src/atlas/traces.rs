@@ -63,32 +63,18 @@ fn read(workload: &str, drive: &Drive, info: &mut TraceInfo) -> Result<(), Error
         info.format = "generated".into();
         (Box::new(asked.open(drive)?), LOOKED_AT)
     };
-    let mut counted = Counted { source: &mut *source, info, grains: FxHashSet::default() };
-    let footprint = Footprint::of(&mut counted, limit)?;
-    let range = counted.grains.len() as u64 * GRAIN;
+    let mut grains = FxHashSet::default();
+    let footprint = Footprint::keeping(&mut *source, limit, |batch| {
+        for r in batch.iter().filter(|r| r.op == Op::Write && r.bytes > 0) {
+            info.writes += 1;
+            info.write_bytes += r.bytes;
+            let last = r.offset.saturating_add(r.bytes - 1) / GRAIN;
+            // Only nonsense is longer than 4 GiB.
+            grains.extend((r.offset / GRAIN..=last).take(1 << 20));
+        }
+    })?;
+    let range = grains.len() as u64 * GRAIN;
     (info.requests, info.touched, info.written_range) =
         (footprint.requests, footprint.touched_bytes(), range);
     Ok(())
-}
-
-/// A source, with its writes counted as they go by.
-struct Counted<'a> {
-    source: &'a mut dyn Source,
-    info: &'a mut TraceInfo,
-    grains: FxHashSet<u64>,
-}
-
-impl Source for Counted<'_> {
-    fn fill(&mut self, out: &mut Vec<nandle_trace::Request>, max: usize) -> Result<(), nandle_trace::Error> {
-        let before = out.len();
-        self.source.fill(out, max)?;
-        for r in out[before..].iter().filter(|r| r.op == Op::Write && r.bytes > 0) {
-            self.info.writes += 1;
-            self.info.write_bytes += r.bytes;
-            let last = r.offset.saturating_add(r.bytes - 1) / GRAIN;
-            // Only nonsense is longer than 4 GiB.
-            self.grains.extend((r.offset / GRAIN..=last).take(1 << 20));
-        }
-        Ok(())
-    }
 }
