@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use nandle_lab::batch::Labels;
-use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, Unit, ratio, steady};
+use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, lengths, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
+use nandle_lab::report::unsteady;
 use nandle_lab::units::{bytes, count, quantity, time};
 
 /// The whole table.
@@ -437,15 +438,8 @@ pub fn sweep(runs: &[(&Labels, &Summary)]) -> String {
     if runs.len() > RUNS {
         let _ = writeln!(t, "and {} runs more: the report and `nandle gather` have all", runs.len() - RUNS);
     }
-    let moving: Vec<_> = runs.iter().filter(|(_, s)| s.waf.is_some() && !s.steady_state).collect();
-    if let Some((labels, s)) = moving.first() {
-        let _ = writeln!(
-            t,
-            "no verdict, for {} of {} runs were not steady ({labels}: {}); --until steady goes on until they are.",
-            moving.len(),
-            runs.len(),
-            s.steady_state_reason
-        );
+    if let Some(why) = unsteady(runs) {
+        let _ = writeln!(t, "{why}");
     }
     t
 }
@@ -457,8 +451,7 @@ const COLUMNS: usize = 4;
 pub fn comparison(runs: &[(&str, &Summary)]) -> String {
     let mut t = String::new();
     let Some((_, first)) = runs.first() else { return t };
-    let requests = runs.iter().map(|(_, s)| s.host.all.requests);
-    let (least, most) = requests.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+    let (least, most) = lengths(runs.iter().map(|(_, s)| *s));
     let all = if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) };
     let _ = writeln!(
         t,
@@ -483,9 +476,8 @@ pub fn comparison(runs: &[(&str, &Summary)]) -> String {
         });
         for metric in METRICS {
             let base = (metric.of)(first);
-            // Until each was steady they served as many requests as they took for it: what adds up does not compare.
-            let adds_up = metric.unit == Unit::Count || metric.key == "simulated_ns";
-            if columns.iter().all(|c| (metric.of)(c.1).is_none()) || adds_up && least < most {
+            let compares = least == most || !metric.adds_up();
+            if columns.iter().all(|c| (metric.of)(c.1).is_none()) || !compares {
                 continue;
             }
             t += &cells(metric.name, &|c| match (metric.of)(c.1) {

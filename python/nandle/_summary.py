@@ -37,6 +37,8 @@ class Trace(Record):
     """Requests it completed (or refused)."""
     rounded: int
     """Requests that were not made of whole sectors and were rounded."""
+    rounded_bytes: int
+    """Bytes that this added to the writes of the measured part."""
     moved: int
     """Requests moved to another place on the device by `--fit`."""
     empty_trims: int

@@ -150,11 +150,12 @@ pub struct Device {
     /// Override a field of the device, such as gc.soft=0.05 (repeatable).
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     pub sets: Vec<String>,
-    /// Share of the physical pages that are programmed before the first request (0 to 1).
-    #[arg(long, value_name = "SHARE")]
+    /// Share of the physical pages that are programmed before the first request, such as 0.9 or 90%; live as far as
+    /// the logical size allows.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub fill: Option<f64>,
-    /// Share of the physical pages that hold live data before the first request (0 to 1).
-    #[arg(long, value_name = "SHARE")]
+    /// Share of the physical pages that hold live data before the first request; what else is programmed is dead.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub valid: Option<f64>,
     /// Replay this trace or workload first, unmeasured.
     #[arg(long, value_name = "FILE|NAME")]
@@ -180,8 +181,8 @@ impl Device {
         } else if let Some(fill) = self.fill {
             // Of a fraction, shares are those of the whole.
             let plain = Wanted { device: whole(device), scheme, sets: &self.sets }.load()?;
-            let geometry = &plain.config.geometry;
-            let most = f64::from(plain.layout.logical_pages) / geometry.pages() as f64;
+            let pages = plain.config.unit_geometry().pages();
+            let most = f64::from(plain.layout.logical_pages) / pages as f64;
             sets.push(format!("precondition.valid={}", fill.min(most)));
         }
         if let Some(trace) = &self.age_with {
@@ -422,6 +423,12 @@ pub struct Top {
 fn seconds(text: &str) -> Result<f64, String> {
     let parsed = text.parse().ok().filter(|s: &f64| (0.1..=3600.0).contains(s));
     parsed.ok_or_else(|| format!("{text:?}: expected 0.1 to 3600 seconds"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|share| share.is_finite());
+    let parsed = text.strip_suffix('%').map_or_else(|| number(text), |text| number(text).map(|n| n / 100.0));
+    parsed.ok_or_else(|| format!("{text:?}: expected a share, such as 0.9 or 90%"))
 }
 
 /// How trace files are read.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use nandle_lab::Error;
 use nandle_lab::batch::{How, Job, Labels, State, id_of, work};
 use nandle_lab::config::split_outside_brackets;
 use nandle_lab::measure::metrics::METRICS;
@@ -77,7 +78,11 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
             ));
         }
         for &scheme in schemes {
-            let drive = args.issue.clocked(args.device.load_as(Some(scheme))?);
+            let drive = args.device.load_as(Some(scheme)).map_err(|e| match e {
+                Error::Input(what) => Error::Input(what.replace("--scheme ", "--schemes ")),
+                other => other,
+            })?;
+            let drive = args.issue.clocked(drive);
             let asked = args.issue.asked(workload);
             // What cannot be had is said before anything runs.
             asked.open(&drive)?;

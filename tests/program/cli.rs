@@ -274,6 +274,12 @@ fn ageing_and_filling_come_before_the_measured_part() {
         dir.path(),
     );
     assert_eq!(number(&filled, "host.read.requests"), 1000.0);
+    // All of it live, as far as the host may write so much; on units below the page, and on a fraction, that is
+    // rounded its own way.
+    for device in ["demo", "demo-page", "micron-7450-max-800g@1/16"] {
+        let full = run_json(&["--device", device, "--fill", "90%", "--requests", "100"], dir.path());
+        assert_eq!(number(&full, "host.write.requests"), 100.0, "{device}");
+    }
     let aged = run_json(
         &["--device", "demo-page", "--age-with", "sequential-write", "--requests", "1000"],
         dir.path(),
@@ -507,6 +513,7 @@ fn bad_input_is_one_clear_message() {
         (&["--iodepth", "0"], &["1 to 65536"]),
         (&["--requests", "0"], &["--requests"]),
         (&["--fill", "1.5"], &["--fill 1.5: expected 0 to 1"]),
+        (&["--fill", "most"], &["expected a share, such as 0.9 or 90%"]),
         (&["--valid", "0.5"], &["--valid 0.5: expected --fill with it"]),
         (&["--fill", "0.4", "--valid", "0.5"], &["--valid 0.5: expected at most --fill, 0.4"]),
         (&["--set", "precondition.used=1.5"], &["--set precondition.used=1.5: expected 0 to 1"]),

@@ -132,6 +132,34 @@ fn a_comparison_serves_every_scheme_the_same_requests() {
     assert_eq!(file(dir.path().join("cmp/report.html")), before, "a report is made again as it was");
 }
 
+/// Requests that cover whole pages leave nothing to schemes for partial ones.
+#[test]
+fn schemes_that_have_nothing_to_act_on_are_no_better_and_no_worse_but_the_same() {
+    let dir = temp();
+    let args = "compare --device gc20@1/4 --schemes page,across -w gc20 --until steady -o out";
+    let said = good(&args.split(' ').collect::<Vec<_>>(), dir.path());
+    assert!(said.contains("gc20: across does as page: the same pages in the same time."), "{said}");
+}
+
+/// Runs that each went on until they were steady: neither table nor report compares what they add up to.
+#[test]
+fn counts_of_runs_of_unequal_length_are_not_compared() {
+    let dir = temp();
+    let programmed = |length: &str| {
+        let args = format!(
+            "compare --device gc20@1/4 --schemes page,page+victim=fifo -w gc20 --untimed -o out {length}"
+        );
+        good(&args.split(' ').collect::<Vec<_>>(), dir.path());
+        let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("a report");
+        let row = page.split("<td>pages programmed</td>").nth(1).and_then(|rest| rest.split("</tr>").next());
+        (row.expect("a row").to_owned(), page.contains("of unequal length"))
+    };
+    let (row, said) = programmed("--requests 20k");
+    assert!(row.contains("x</small>") && !said, "{row}");
+    let (row, said) = programmed("--until steady");
+    assert!(!row.contains("x</small>") && said, "{row}");
+}
+
 /// Under uniform writes nothing is better than greedy collection.
 #[test]
 fn a_verdict_says_worse_when_it_is_worse_and_nothing_of_drives_that_are_not_steady() {
@@ -168,7 +196,7 @@ fn bad_comparisons_are_refused_before_anything_runs() {
     for (args, said) in [
         (&["--schemes", "page"][..], "two or more"),
         (&["--schemes", "page,,lru"], "two or more"),
-        (&["--schemes", "page,mutli-version"], "did you mean"),
+        (&["--schemes", "page,mutli-version"], "--schemes mutli-version"),
         (&["--schemes", "page,multi-version", "-w", "nothing-such"], "nothing-such"),
         (&["--schemes", "page,multi-version", "-w", "-"], "pipe"),
         (&["--schemes", "page,multi-version", "--io-log"], "-o DIR"),

@@ -165,6 +165,8 @@ pub struct Address {
     placing: Placing,
     /// Requests that were not made of whole sectors.
     pub rounded: u64,
+    /// Bytes that this added to writes.
+    pub rounded_bytes: u64,
     /// Requests moved to another place by `--fit`.
     pub moved: u64,
     /// Trims without a whole sector in them: nothing to do.
@@ -180,6 +182,7 @@ impl Address {
             sectors: logical_sectors,
             placing: Placing::Straight,
             rounded: 0,
+            rounded_bytes: 0,
             moved: 0,
             empty_trims: 0,
         }
@@ -309,6 +312,9 @@ impl Address {
             } else {
                 lsn = request.offset >> self.shift;
                 count = end.div_ceil(mask + 1) - lsn;
+                if request.op == Op::Write {
+                    self.rounded_bytes += (count << self.shift).saturating_sub(request.bytes);
+                }
             }
         }
         match &self.placing {
@@ -368,7 +374,7 @@ mod tests {
         assert_eq!(a.sectors(&request(Op::Read, 1, 4096)), (0, 2));
         assert_eq!(a.sectors(&request(Op::Trim, 1, 3 * 4096)), (1, 2));
         assert_eq!(a.sectors(&request(Op::Trim, 100, 4096)), (1, 0));
-        assert_eq!((a.rounded, a.empty_trims), (4, 1));
+        assert_eq!((a.rounded, a.rounded_bytes, a.empty_trims), (4, 8190, 1));
     }
 
     #[test]

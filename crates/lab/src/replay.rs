@@ -232,6 +232,7 @@ impl<'a> Replayer<'a> {
                 result = self.phase(again, &mut address);
             }
             self.trace.rounded += address.rounded;
+            self.trace.rounded_bytes = address.rounded_bytes;
             self.trace.moved += address.moved;
             self.trace.empty_trims += address.empty_trims;
             result?;

@@ -148,6 +148,7 @@ impl Run {
                 replayer.trace.hints_ignored, drive.config.scheme.streams
             ));
         }
+        notes.extend(rounding(replayer.meter.written, replayer.trace.rounded_bytes, &drive));
         let context = Context {
             workload: prepared.name,
             scheme,
@@ -182,4 +183,18 @@ impl Run {
         let explained = replayer.explained();
         Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained })
     }
+}
+
+/// What rounding to sectors did to the bytes written, where it is more than a hundredth: WAF is of the rounded ones.
+fn rounding(written: u64, added: u64, drive: &Drive) -> Option<String> {
+    let sector = drive.config.geometry.sector_bytes.into();
+    let smaller = if sector > 512 { "; --set geometry.sector_bytes=512 rounds less" } else { "" };
+    (added > written / 100).then(|| {
+        format!(
+            "rounded outward to whole sectors of {}, the writes are {} instead of {}, and WAF is of these{smaller}",
+            bytes(sector),
+            bytes(written),
+            bytes(written.saturating_sub(added))
+        )
+    })
 }

@@ -681,7 +681,7 @@ impl DeviceConfig {
             let expected = format!("at most used, {}", p.used);
             return Err(ConfigError::new("precondition.valid", p.valid, expected));
         }
-        if p.valid * g.pages() as f64 > f64::from(layout.logical_pages) {
+        if (p.valid * g.pages() as f64).round() > f64::from(layout.logical_pages) {
             let most = f64::from(layout.logical_pages) / g.pages() as f64;
             let expected = format!("at most {most:.4}, the logical share of the physical pages");
             return Err(ConfigError::new("precondition.valid", p.valid, expected));

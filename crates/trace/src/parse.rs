@@ -185,7 +185,8 @@ impl<'a> Fields<'a> {
                     self.rest = None;
                     return None;
                 }
-                let at = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
+                // Fields are short: a search for many bytes at once would not pay.
+                let at = rest.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(rest.len());
                 self.rest = Some(&rest[at..]);
                 Some(&rest[..at])
             }

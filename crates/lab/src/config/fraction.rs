@@ -88,7 +88,7 @@ impl Fraction {
         let stands = |part: &Self| part.cut(name, (plain, &layouts.0), (full, &layouts.1)).is_some();
         let expected = larger.find(stands).map_or_else(|| name.to_owned(), |part| format!("{name}@{part}"));
         Err(Error::input(format!(
-            "{name}@{self}: too few blocks are left a plane for what a drive holds back of them; expected {expected} or more"
+            "{name}@{self}: too few blocks are left a plane for what a drive with this scheme holds back of them; expected {expected} or more"
         )))
     }
 
@@ -120,6 +120,8 @@ impl Fraction {
             let of_usable = room(&small, mine) / room(config, self::usable(full));
             small.precondition.used *= of_usable;
             small.precondition.valid *= of_usable;
+            // All that the whole one holds may be live, whatever was rounded since.
+            small.precondition.valid = small.precondition.valid.min(pages / raw);
             let small = self.with_sizes(small, kept)?;
             let layout = small.validate().ok()?;
             if held(&layout) + mine == blocks {

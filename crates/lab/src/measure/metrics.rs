@@ -93,6 +93,21 @@ metrics! {
     "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
 }
 
+impl Metric {
+    /// It grows with the length of a run.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        self.unit == Unit::Count || self.key == "simulated_ns"
+    }
+}
+
+/// Fewest and most requests of some runs. Those that went on until each was steady differ: what adds up does not compare.
+#[must_use]
+pub fn lengths<'a>(runs: impl Iterator<Item = &'a Summary>) -> (u64, u64) {
+    let requests = runs.map(|s| s.host.all.requests);
+    requests.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)))
+}
+
 /// The figure below which tables say whether it is one of a drive at rest.
 pub const STEADY_BELOW: &str = "waf_steady";
 

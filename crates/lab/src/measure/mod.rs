@@ -211,6 +211,7 @@ impl Meter {
             logical_bytes,
             drive_write: logical_bytes,
             page_bytes: ssd.config().geometry.page_bytes,
+            pages: ssd.config().geometry.pages(),
             band: BAND,
             shortest: 0,
             repeats: None,

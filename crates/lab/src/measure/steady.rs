@@ -1,7 +1,7 @@
 //! Whether the device has come to rest: write amplification and mean latency over host bytes written.
 //!
-//! There is one definition. Collection began at least one drive write ago, and over three windows of host
-//! writes, one after the other up to the end, neither write amplification nor the mean latency of reads and writes spreads by more
+//! There is one definition. Collection began to copy pages (or, where it never has to, everything was programmed
+//! once) at least one drive write ago, and over three windows of host writes, one after the other up to the end, neither write amplification nor the mean latency of reads and writes spreads by more
 //! than a band around its mean. A run of a given length has windows of a ninth of it: its last third. A run
 //! until it is steady ([`Until`]) has windows of a ninth too, but of half a drive write at the least; of a workload
 //! that repeats they are whole repetitions. There a drive write is one of the range that the workload has
@@ -32,6 +32,10 @@ const SHORTEST: f64 = 0.5;
 /// Reads after which a workload that has written nothing is taken for one that never will.
 const PATIENCE: u64 = 1 << 20;
 
+/// What was dead before the run is collected first, and costs nothing.
+const NOTHING_COPIED: &str =
+    "collection has had nothing to copy yet, only blocks without valid pages to erase";
+
 /// Run until the device has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Until {
@@ -52,9 +56,10 @@ impl Default for Until {
 struct Point {
     /// Host bytes written since the beginning of the run.
     written: u64,
-    /// Pages programmed, and victims collected, since then.
+    /// Pages programmed, victims collected, and pages copied out of them, since then.
     programs: u64,
     collected: u64,
+    moved: u64,
     /// Reads and writes of the present phase, and their latencies added up.
     requests: u64,
     latency_ns: f64,
@@ -80,8 +85,9 @@ pub struct Measure {
     pub logical_bytes: u64,
     /// Bytes that count as a drive write.
     pub drive_write: u64,
-    /// Bytes of a page.
+    /// Bytes of a page, and pages of the whole flash.
     pub page_bytes: u32,
+    pub pages: u64,
     /// Most that the windows may spread.
     pub band: f64,
     /// Bytes of a window, at the least.
@@ -129,6 +135,7 @@ impl Steady {
             written: self.base.written + written,
             programs: self.base.programs + programs(ssd),
             collected: self.base.collected + ssd.stats().gc_invocations,
+            moved: self.base.moved + ssd.stats().gc_moved_pages,
             requests: served.iter().map(|l| l.requests).sum(),
             latency_ns: served.iter().map(|l| l.sum_ns as f64).sum(),
         };
@@ -153,6 +160,7 @@ impl Steady {
             written: self.base.written + written,
             programs: self.base.programs + programs(ssd),
             collected: self.base.collected + ssd.stats().gc_invocations,
+            moved: self.base.moved + ssd.stats().gc_moved_pages,
             ..Point::default()
         };
         self.points.push(self.base);
@@ -202,8 +210,10 @@ impl Steady {
         let from = |n: u32| to - window * f64::from(n);
         out.waf = Some(self.window(from(WINDOWS), to, by.page_bytes)[0]);
         out.from_drive_writes = Some(from(WINDOWS) / logical);
-        let Some(collecting) = self.points.iter().find(|p| p.collected > 0) else {
-            out.why = "no garbage was collected".into();
+        let begun = |p: &&Point| p.collected > 0 && (p.moved > 0 || p.programs >= by.pages);
+        let Some(collecting) = self.points.iter().find(begun) else {
+            let nothing = self.points.iter().all(|p| p.collected == 0);
+            out.why = if nothing { "no garbage was collected" } else { NOTHING_COPIED }.into();
             return out;
         };
         let since = (to - collecting.written as f64) / by.drive_write as f64;
@@ -310,6 +320,7 @@ impl Settling {
             logical_bytes: ssd.layout().logical_bytes,
             drive_write,
             page_bytes: ssd.config().geometry.page_bytes,
+            pages: ssd.config().geometry.pages(),
             band: self.until.band,
             shortest: (SHORTEST * drive_write as f64) as u64,
             repeats: self.pass.filter(|&pass| pass > 0),
@@ -346,7 +357,7 @@ mod tests {
     }
 
     fn point(written: u64, programs: u64, collected: u64, latency_ns: f64) -> Point {
-        Point { written, programs, collected, requests: written / 4096, latency_ns }
+        Point { written, programs, collected, moved: collected, requests: written / 4096, latency_ns }
     }
 
     fn by(written: u64) -> Measure {
@@ -355,6 +366,7 @@ mod tests {
             logical_bytes: 1 << 20,
             drive_write: 1 << 20,
             page_bytes: 4096,
+            pages: 300,
             band: BAND,
             shortest: 0,
             repeats: None,
@@ -386,6 +398,17 @@ mod tests {
         let early = with(&points[..8]).verdict(&by(points[7].written));
         assert!(!early.steady && early.why.contains("drive writes since"), "{early:?}");
         assert_eq!(with(&points[..1]).verdict(&by(0)).waf, None);
+    }
+
+    #[test]
+    fn a_collection_that_costs_nothing_has_not_begun() {
+        let (mut steady, written) = run(100.0, 100.0);
+        steady.points.iter_mut().for_each(|p| p.moved = 0);
+        let more = Measure { pages: 1 << 20, ..by(written) };
+        let verdict = steady.verdict(&more);
+        assert!(!verdict.steady && verdict.why == NOTHING_COPIED, "{verdict:?}");
+        // All pages were programmed and there was still nothing to copy: the workload is like that.
+        assert!(steady.verdict(&by(written)).steady);
     }
 
     #[test]

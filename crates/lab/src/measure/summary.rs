@@ -209,6 +209,8 @@ group! {
         completed: u64,
         /// Requests that were not made of whole sectors and were rounded.
         rounded: u64,
+        /// Bytes that this added to the writes of the measured part.
+        rounded_bytes: u64,
         /// Requests moved to another place on the device by `--fit`.
         moved: u64,
         /// Trims without a whole sector in them: nothing to do.

@@ -3,7 +3,7 @@
 use super::chart::escape;
 use super::groups::{Family, label};
 use crate::measure::Summary;
-use crate::measure::metrics::{METRICS, Metric, STEADY_BELOW, ratio, steady};
+use crate::measure::metrics::{METRICS, Metric, STEADY_BELOW, lengths, ratio, steady};
 use crate::run::Loaded;
 use crate::units::bytes;
 
@@ -39,8 +39,11 @@ pub(super) fn tiles(s: &Summary) -> String {
     out
 }
 
-/// What a figure is of the first run's, coloured where it matters.
-fn beside(metric: &Metric, value: Option<f64>, base: Option<f64>) -> String {
+/// What a figure is of the first run's, coloured where it matters; `alike`: the runs served as many requests.
+fn beside(metric: &Metric, value: Option<f64>, base: Option<f64>, alike: bool) -> String {
+    if !alike && metric.adds_up() {
+        return String::new();
+    }
     let class = match (value, base) {
         (Some(v), Some(base)) if (v / base - 1.0).abs() > 0.02 => {
             if (v < base) == metric.less_is_better {
@@ -53,6 +56,16 @@ fn beside(metric: &Metric, value: Option<f64>, base: Option<f64>) -> String {
     };
     format!(" <small{class}>{}</small>", ratio(value, base))
 }
+
+/// Whether all served as many requests.
+pub(super) fn alike<'a>(runs: impl Iterator<Item = &'a Summary>) -> bool {
+    let (least, most) = lengths(runs);
+    least >= most
+}
+
+/// Said where they did not.
+pub(super) const UNEQUAL: &str = "<p class=\"hint\">The runs went on until each was steady, and are of unequal length: counts \
+     are not compared.</p>";
 
 /// Least, mean and most of a figure over the seeds of a member.
 fn spread(metric: &Metric, runs: &[Loaded], member: &[usize]) -> Option<(f64, f64, f64)> {
@@ -67,26 +80,33 @@ pub(super) fn averaged(runs: &[Loaded], family: &Family) -> String {
     let shown: Vec<&Metric> = METRICS.iter().filter(|m| FIRST.contains(&m.key)).collect();
     let shown: Vec<&Metric> =
         shown.into_iter().filter(|m| runs.iter().any(|run| (m.of)(&run.summary).is_some())).collect();
-    let heads: String = shown.iter().map(|m| format!("<th>{}</th>", escape(m.name))).collect();
-    let mut out =
-        format!("<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>{heads}<th>steady</th></tr>");
+    // Beside the WAF that it is about, where no narrow window cuts it off.
+    let at = shown.iter().position(|m| m.key == STEADY_BELOW).map_or(0, |at| at + 1);
+    let mut heads: Vec<String> = shown.iter().map(|m| format!("<th>{}</th>", escape(m.name))).collect();
+    heads.insert(at, "<th>steady</th>".into());
+    let members = family.members.iter().flat_map(|(_, member)| member);
+    let alike = alike(members.map(|&n| &runs[n].summary));
+    let hint = if alike { "" } else { UNEQUAL };
+    let heads = heads.concat();
+    let mut out = format!("{hint}<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>{heads}</tr>");
     for (name, member) in &family.members {
         out += &format!("<tr><td class=\"name\">{}</td>", escape(name).replace('+', "+<wbr>"));
+        let mut cells = Vec::new();
         for metric in &shown {
             let own = spread(metric, runs, member);
             let base = family.members.first().and_then(|(_, first)| spread(metric, runs, first));
             let Some((least, mean, most)) = own else {
-                out += "<td>-</td>";
+                cells.push("<td>-</td>".to_owned());
                 continue;
             };
-            let beside = beside(metric, Some(mean), base.map(|b| b.1));
+            let beside = beside(metric, Some(mean), base.map(|b| b.1), alike);
             let range = match most > least {
                 true => {
                     format!("<br><small>{} to {}</small>", metric.unit.show(least), metric.unit.show(most))
                 }
                 false => String::new(),
             };
-            out += &format!("<td>{}{beside}{range}</td>", metric.unit.show(mean));
+            cells.push(format!("<td>{}{beside}{range}</td>", metric.unit.show(mean)));
         }
         let held = member.iter().filter(|&&n| runs[n].summary.steady_state).count();
         let wrote = member.iter().filter(|&&n| runs[n].summary.waf.is_some()).count();
@@ -96,14 +116,17 @@ pub(super) fn averaged(runs: &[Loaded], family: &Family) -> String {
             (0, _) => "no".into(),
             (held, wrote) => format!("{held} of {wrote}"),
         };
-        out += &format!("<td>{word}</td></tr>");
+        cells.insert(at, format!("<td>{word}</td>"));
+        out += &(cells.concat() + "</tr>");
     }
     out + "</table></div>"
 }
 
 /// Rows are figures, columns are runs: a figure, and what it is of the first run's.
 pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
-    let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>");
+    let alike = alike(group.iter().map(|&n| &runs[n].summary));
+    let hint = if alike { "" } else { UNEQUAL };
+    let mut out = format!("{hint}<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>");
     for &n in group {
         out += &format!("<th>{}</th>", escape(&label(&runs[n], runs)));
     }
@@ -116,7 +139,7 @@ pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
         out += &format!("<tr><td>{}</td>", escape(metric.name));
         for (n, value) in values.iter().enumerate() {
             let shown = value.map_or_else(|| "-".into(), |v| metric.unit.show(v));
-            let beside = if n > 0 { beside(metric, *value, values[0]) } else { String::new() };
+            let beside = if n > 0 { beside(metric, *value, values[0], alike) } else { String::new() };
             out += &format!("<td>{shown}{beside}</td>");
         }
         out += "</tr>";

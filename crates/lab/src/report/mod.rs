@@ -172,7 +172,9 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> (String, Vec<String>) {
             let names: Vec<String> = group.iter().map(|&n| label(&runs[n], runs)).collect();
             let members: Vec<(&str, &Summary)> =
                 names.iter().zip(group).map(|(name, &n)| (name.as_str(), &runs[n].summary)).collect();
-            best(&members)
+            let seed = runs[group[0]].summary.seed;
+            let several = runs.iter().any(|run| run.summary.seed != seed);
+            best(&members).map(|said| if several { format!("Seed {seed}: {said}") } else { said })
         })
         .collect();
     let more = said.split_off(said.len().min(SENTENCES));
@@ -181,6 +183,25 @@ fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> (String, Vec<String>) {
 
 /// Figures that differ by no more, as a share, are level.
 const LEVEL: f64 = 0.005;
+
+/// Why nothing can be concluded from runs (name, figures), if one was not steady: a WAF of a drive that has not come to rest
+/// says how far it got, not what the scheme costs.
+#[must_use]
+pub fn unsteady<N: std::fmt::Display>(runs: &[(N, &Summary)]) -> Option<String> {
+    let moving = || runs.iter().filter(|(_, s)| s.waf.is_some() && !s.steady_state);
+    let (name, s) = moving().next()?;
+    let more = if s.gc.moved_pages == 0 {
+        "a smaller drive, or one that is filled before (--fill, --valid), has something to copy sooner"
+    } else {
+        "--until steady goes on until they are, at most --at-most drive writes"
+    };
+    Some(format!(
+        "no verdict, for {} of {} runs were not steady ({name}: {}); {more}.",
+        moving().count(),
+        runs.len(),
+        s.steady_state_reason
+    ))
+}
 
 /// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
 /// there is nothing to compare.
@@ -193,17 +214,15 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     let written = others.iter().filter(|(_, s)| waf(s).is_some());
     let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
     let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&m| m > 0.0);
-    // A WAF of a drive that has not come to rest says how far it got, not what the scheme costs.
-    let moving: Vec<&str> =
-        group.iter().filter(|(_, s)| s.waf.is_some() && !s.steady_state).map(|(name, _)| *name).collect();
-    if let Some((_, s)) = group.iter().find(|(_, s)| s.waf.is_some() && !s.steady_state) {
+    if let Some(why) = unsteady(group) {
+        return Some(format!("{}: {why}", first.workload));
+    }
+    let did = |s: &Summary| (s.flash.programs.total, s.flash.erases, s.host.all.lat_ns.mean.to_bits());
+    if others.iter().all(|(_, s)| did(s) == did(first)) {
+        let all = if others.len() == 1 { format!("{name} does") } else { "all do".into() };
         return Some(format!(
-            "{}: no verdict, for {} of {} runs were not steady ({}: {}); --until steady goes on until they are.",
-            first.workload,
-            moving.len(),
-            group.len(),
-            moving[0],
-            s.steady_state_reason
+            "{}: {all} as {base}: the same pages in the same time. What a scheme needs to act on, this drive and workload do not give it.",
+            first.workload
         ));
     }
     let against = format!(

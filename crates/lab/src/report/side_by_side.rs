@@ -1,6 +1,7 @@
 //! Charts with a line or bar a run.
 
 use super::chart::{self, Axis, Bar, Plot, Series, Show};
+use super::figures;
 use super::page::{Csv, Page};
 use crate::measure::Summary;
 use crate::run::Loaded;
@@ -146,8 +147,11 @@ fn operations(page: &mut Page, runs: &[Shown<'_>]) {
     let causes = ["host", "RMW", "garbage collection", "merges", "mapping table", "metadata", "parity"];
     let mut csv = Csv::new(["scheme", "operation", "host", "rmw", "gc", "merge", "map", "meta", "parity"]);
     let mut bars = Vec::new();
+    let alike = figures::alike(runs.iter().map(|run| &run.summary));
     for run in runs {
         let s = &run.summary;
+        // Of runs of unequal length, bars of what each did for as many requests.
+        let share = if alike { 1.0 } else { 1000.0 / s.host.all.requests.max(1) as f64 };
         let (r, p) = (&s.flash.reads, &s.flash.programs);
         let before = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
         for (what, parts, total) in [
@@ -157,16 +161,20 @@ fn operations(page: &mut Page, runs: &[Shown<'_>]) {
             csv.row([run.label.clone(), what.into()].into_iter().chain(parts.iter().map(u64::to_string)));
             bars.push(Bar {
                 label: format!("{before}{what}"),
-                parts: parts.iter().map(|&n| n as f64).collect(),
+                parts: parts.iter().map(|&n| n as f64 * share).collect(),
                 colour: 0,
-                shown: count(total),
+                shown: count((total as f64 * share).round() as u64),
             });
         }
     }
     let chart = chart::bars("flash operations by cause", &bars, None);
     page.card(
         "Flash operations by cause",
-        "Pages of the measured part.",
+        if alike {
+            "Pages of the measured part."
+        } else {
+            "Pages of the measured part for each thousand requests."
+        },
         &(occurring(&causes, |n| bars.iter().any(|b| b.parts[n] > 0.0)) + &chart),
         &csv,
     );
