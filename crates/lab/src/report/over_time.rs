@@ -255,7 +255,9 @@ pub(super) fn together(page: &mut Page, runs: &[Shown<'_>]) {
             let (at, width) = (cells.edges[cell], cells.edges[cell + 1] - cells.edges[cell]);
             let waf = (written[cell] > 0.0).then(|| programmed[cell] / written[cell]);
             let rate = (written[cell] + read[cell]) / width.max(1e-9);
-            points[0].extend(waf.map(|waf| (at, waf)));
+            // The last cell is what was left: programs of writes before, and hardly a write of its own.
+            let rest = cell > 0 && cell + 1 == cells.count() && written[cell] < written[cell - 1] / 2.0;
+            points[0].extend(waf.filter(|_| !rest).map(|waf| (at, waf)));
             points[1].push((at, rate));
             let mean = busy.iter().map(|chip| chip[cell]).sum::<f64>() / busy.len().max(1) as f64;
             points[2].push((at, 100.0 * mean));
