@@ -1,7 +1,6 @@
 //! The command line, as clap parses it: commands and what each takes.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args as Group, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nandle_io::Range;
@@ -255,9 +254,6 @@ pub struct Serve {
     /// Serve a damaged image: sectors that it can no longer return are media errors.
     #[arg(long, requires = "image")]
     pub damaged_ok: bool,
-    /// Read all of the image back in this time, again and again, and write again what has gone bad in it; 0: never.
-    #[arg(long, value_name = "TIME", default_value = "1h", requires = "image", value_parser = scrub)]
-    pub scrub: Duration,
     /// Serve NBD at unix:PATH, HOST:PORT or PORT (loopback if no host is given; repeatable).
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<nandle_serve::nbd::Address>,
@@ -312,24 +308,6 @@ pub struct Serve {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-}
-
-/// A time, as `--scrub` takes it; 0 for never.
-fn scrub(text: &str) -> Result<Duration, String> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match &text[end..] {
-        "" if text.bytes().all(|byte| byte == b'0') => Some(1),
-        "s" => Some(1),
-        "min" => Some(60),
-        "h" => Some(3600),
-        "d" => Some(86_400),
-        _ => None,
-    };
-    let seconds = unit.and_then(|unit| text[..end].parse::<u64>().ok()?.checked_mul(unit));
-    let seconds = seconds.filter(|&seconds| seconds <= 366 * 86_400);
-    seconds.map(Duration::from_secs).ok_or_else(|| {
-        format!("{text:?}: expected a time up to 366d, such as 30s, 10min, 1h or 7d, or 0 for never")
-    })
 }
 
 /// Permissions, as `nandle serve` takes them.

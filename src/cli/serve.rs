@@ -73,7 +73,6 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         power_cut_after: args.power_cut_after,
         record: args.record.clone(),
         shadows,
-        scrub: (!args.scrub.is_zero()).then_some(args.scrub),
     };
     let (driver, device) = Driver::start(&drive, opened, &options)?;
     let most = drive.config.geometry.raw_bytes();

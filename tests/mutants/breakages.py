@@ -352,18 +352,6 @@ MUTANTS = {
          "(0..).zip(&self.files).all(|(piece, file)| file.is_at(&name(path, piece)))", "self.files[0].is_at(path)",
          "--test serve image::an_image_longer"),
 
-        ("a scrub looks at no page", "if !pair.is_some_and(|pair| pair.agrees()) {", "if false {", IMAGE + "scrub"),
-        ("a scrub looks at no block's records", "_ => step.places.push(Place::Block(block)),", "_ => {}", IMAGE + "scrub"),
-        ("what a scrub finds is only told",
-         "self.store.write(&self.buffer, self.store.layout.slot(ppn))?; self.store.write(&copy_of(&self.buffer), copy_at)?;",
-         "let _ = copy_at;", IMAGE + "scrub"),
-        ("a scrub takes what is being written for damage", "if self.unmarked.iter().any(|&(at, _)| at == copy_at) {",
-         "if false {", IMAGE + "scrub"),
-        ("a scrub writes pages that flash does not have yet", "_ if there && !idle => return Ok(None),", "",
-         IMAGE + "scrub"),
-        ("nobody reads the image back", "(Some(image), Some(every)) =>", "(Some(image), Some(every)) if every.is_zero() =>",
-         "--test serve image::what_goes_bad"),
-
         # Clients.
         ("a virtual machine that leaves leaves a thread", "let _ = self.over.1.notify();", "", HOSTILE + "a_client_that"),
         ("all that is asked about the drive goes before requests", "self.inbox.looked(client, (!over).then_some(look));",

@@ -18,7 +18,7 @@ use served::writer::Writer;
 use served::{SMALL, Served, good, has};
 
 // The next server is to find the damage, not this one's own look at its image (`image.rs`).
-const IMAGE: &[&str] = &["--image", "flash.img", "--timing", "off", "--scrub", "0"];
+const IMAGE: &[&str] = &["--image", "flash.img", "--timing", "off"];
 /// Kinds that the server itself is told of; the others damage what was written.
 const TOLD: [&str; 3] = ["error", "full", "short"];
 const UNTOLD: [&str; 4] = ["lost", "torn", "misdirected", "rot"];

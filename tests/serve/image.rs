@@ -5,7 +5,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -89,45 +88,6 @@ fn wait_for(http: &str, text: &str) {
         assert!(Instant::now() < deadline, "no {text}: {}", page(http, "/live.json"));
         std::thread::sleep(Duration::from_millis(100));
     }
-}
-
-#[test]
-fn what_goes_bad_while_it_is_served_is_written_again() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("flash.img");
-    image(dir.path());
-    let args = ["--image", "flash.img", "--timing", "off", "--scrub", "1s", "--http", "127.0.0.1:0"];
-    let mut server = Served::start_ailing(dir.path(), &args, &[]);
-    let http = watched_at(&mut server);
-    wait_for(&http, "\"mended\":0");
-
-    let number = 17_u64;
-    let sound = fs::read(&path).expect("the image");
-    let find = contents(number)[..64].to_vec();
-    let at = sound.windows(64).position(|window| window == find).expect("it is stored") as u64 + 100;
-    let file = fs::File::options().write(true).open(&path).expect("the image");
-    file.write_all_at(&[sound[at as usize] ^ 4], at).expect("written");
-    wait_for(&http, "\"mended\":1");
-    let said = fs::read_to_string(dir.path().join("stderr")).expect("what it said");
-    for part in ["flash.img: plane", "of its contents is wrong", "written again from memory"] {
-        assert!(said.contains(part), "{said}");
-    }
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(page(&http, "/metrics").contains("nandle_image_mended_total 1"));
-    assert_eq!(fs::read(&path).expect("the image")[at as usize], sound[at as usize]);
-    let mut client = server.client();
-    assert!(client.read(number * 4096, 4096) == contents(number));
-    drop(client);
-    server.kill();
-
-    // The next one finds nothing to complain of.
-    let server = Served::start(dir.path(), &["--image", "flash.img", "--timing", "off"]);
-    let mut client = server.client();
-    for sector in 0..WRITTEN {
-        assert!(client.read(sector * 4096, 4096) == contents(sector), "sector {sector}");
-    }
-    drop(client);
-    server.stop();
 }
 
 #[test]

@@ -12,7 +12,6 @@ use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::order::{Answer, Order};
 use crate::request::{Fault, Io, Job, Message, Outcome};
-use crate::suspect::Found;
 use crate::wink::{Talkers, Wink};
 use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
@@ -269,11 +268,6 @@ impl Device {
     /// Has the drive carry out an order of a control socket; none if it is gone.
     pub(crate) fn order(&self, order: Order) -> Option<Answer> {
         self.ask(|| true, |to| Message::Order(order, to))
-    }
-
-    /// Has the driver look at what was found in the image; none if it is gone. It is waited for while `wanted` is true.
-    pub(crate) fn scrubbed(&self, wanted: impl Fn() -> bool, found: Found) -> Option<()> {
-        self.ask(wanted, |to| Message::Scrubbed(found, to))
     }
 
     /// Has `look` called on the driver's thread, between two requests; it must not block. If the drive

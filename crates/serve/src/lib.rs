@@ -35,8 +35,6 @@ pub mod overload;
 pub mod plan;
 mod report;
 mod request;
-mod scrub;
-mod suspect;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]

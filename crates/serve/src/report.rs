@@ -20,9 +20,6 @@ pub(crate) struct Health {
     pub damaged: u64,
     /// Sectors that could not be read any more then.
     pub unreadable_sectors: u64,
-    /// How often all of it was read back since, and places that had gone bad and were written again.
-    pub scrubs: u64,
-    pub mended: u64,
     /// It is not where it should be any more.
     pub gone: Option<String>,
 }

@@ -10,7 +10,6 @@ use crate::Report;
 use crate::clients::{Arrival, Client, Due};
 use crate::live::snapshot::Snapshot;
 use crate::order::{Answer, Order};
-use crate::suspect::Found;
 
 /// A request in bytes, anywhere on the device: [`crate::plan`] makes commands in whole sectors of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,5 +155,4 @@ pub(crate) enum Message {
     Snapshot(Sender<Snapshot>),
     Summary(Sender<Box<Summary>>),
     Order(Order, Sender<Answer>),
-    Scrubbed(Found, Sender<()>),
 }

@@ -38,8 +38,7 @@ use crate::lock::lock;
 use crate::outbox;
 use crate::report::Health;
 use crate::request::{Job, Message};
-use crate::suspect::Found;
-use crate::{Clock, Error, Fault, Report, Shape, scrub};
+use crate::{Clock, Error, Fault, Report, Shape};
 
 pub use options::{End, Ended, Options, Timing};
 use task::Task;
@@ -55,8 +54,6 @@ const BUSY: Time = 5_000_000;
 const WINK: Duration = Duration::from_micros(5);
 /// Nanoseconds between looks at whether the image is still there.
 const LOOK: Time = 100_000_000;
-/// Places of the image that are named when they have gone bad.
-const MOST_TOLD: u64 = 50;
 
 /// What comes after a turn.
 enum Turn {
@@ -89,8 +86,6 @@ pub struct Driver {
     failed: Option<Error>,
     shape: Shape,
     image: Option<Image>,
-    /// Who reads it back.
-    scrub: Option<scrub::Running>,
     health: Health,
     /// When it was last seen that the image is where it should be.
     looked: Time,
@@ -201,7 +196,6 @@ impl Driver {
 
     fn finish(mut self, result: Result<bool, Error>) -> Result<Ended, Error> {
         let end = result?;
-        self.scrub = None;
         self.look_after_image(true);
         self.meter.finish(&self.ssd);
         self.meter.users = self.roll.users();
@@ -425,27 +419,6 @@ impl Driver {
             }
             Message::Order(order, to) => {
                 let _ = to.send(self.order(order));
-            }
-            Message::Scrubbed(found, to) => {
-                self.mend(&found)?;
-                let _ = to.send(());
-            }
-        }
-        Ok(())
-    }
-
-    /// What has gone bad in the image is written again.
-    fn mend(&mut self, found: &Found) -> Result<(), Error> {
-        self.health.scrubs += u64::from(found.whole);
-        let idle = self.ssd.next_event().is_none();
-        let Some(image) = self.image.as_mut().filter(|_| self.health.gone.is_none()) else { return Ok(()) };
-        for &place in &found.places {
-            let Some(what) = image.mend(self.ssd.flash().array(), place, idle)? else { continue };
-            self.health.mended += 1;
-            match self.health.mended {
-                ..MOST_TOLD => eprintln!("nandle: {what}"),
-                MOST_TOLD => eprintln!("nandle: {what} (further places are counted, not named)"),
-                _ => {}
             }
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! How a drive is served, and how that came to its end.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nandle_lab::config::Drive;
 use nandle_lab::measure::Meter;
@@ -33,8 +32,6 @@ pub struct Options {
     pub power_cut_after: Option<u64>,
     /// Write the commands as a trace, with the drive's time.
     pub record: Option<PathBuf>,
-    /// Read all of the image back in this time, again and again, and write again what has gone bad.
-    pub scrub: Option<Duration>,
     /// Drives that do the same in simulation ([`crate::live::shadow`]), and what they are called.
     pub shadows: Vec<(String, Drive)>,
 }

@@ -18,7 +18,7 @@ use crate::device::Seat;
 use crate::image::Opened;
 use crate::live::shadow;
 use crate::report::Health;
-use crate::{Clock, Device, Error, Shape, scrub};
+use crate::{Clock, Device, Error, Shape};
 
 /// Memory that a drive may take before its first request.
 const MOST_FILLED: u64 = 16 << 30;
@@ -126,10 +126,6 @@ impl Driver {
         let roll = Roll::new(clock, options.timing == Timing::Real);
         let seat = Arc::<Seat<Option<Self>>>::default();
         let (device, inbox) = Device::of(seat.clone(), shape, &roll, &buffers);
-        let scrub = match (&image, options.scrub) {
-            (Some(image), Some(every)) => Some(scrub::start(device.clone(), image.reader()?, every)?),
-            _ => None,
-        };
         let mut meter = Meter::default();
         meter.begin_phase(1, &mut ssd);
         let driver = Self {
@@ -142,7 +138,6 @@ impl Driver {
             failed: None,
             shape,
             image,
-            scrub,
             health,
             looked: 0,
             changes,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{Advice, FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// Bytes by their place. Reads and writes may be short, and may be interrupted.
@@ -26,10 +26,6 @@ pub(crate) trait Medium: std::fmt::Debug + Send {
     fn next_data(&self, from: u64) -> io::Result<Option<u64>>;
     /// Whether this is what lies at `path`.
     fn is_at(&self, path: &Path) -> bool;
-    /// Another handle to the same.
-    fn another(&self) -> io::Result<Box<dyn Medium>>;
-    /// What is there is to be read from the disk next time, as far as the system can be told so.
-    fn forget(&self, from: u64, bytes: u64);
 }
 
 impl Medium for File {
@@ -75,14 +71,5 @@ impl Medium for File {
         let place = |m: std::fs::Metadata| (m.dev(), m.ino());
         let (mine, theirs) = (self.metadata().map(place), std::fs::metadata(path).map(place));
         matches!((mine, theirs), (Ok(mine), Ok(theirs)) if mine == theirs)
-    }
-
-    fn another(&self) -> io::Result<Box<dyn Medium>> {
-        Ok(Box::new(self.try_clone()?))
-    }
-
-    fn forget(&self, from: u64, bytes: u64) {
-        // Advice alone: what has not been written to the disk yet stays.
-        let _ = rustix::fs::fadvise(self, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
     }
 }

@@ -31,7 +31,6 @@ mod load;
 mod medium;
 mod pieces;
 pub mod record;
-pub(crate) mod scrub;
 mod session;
 mod store;
 
@@ -81,8 +80,6 @@ pub struct How {
 pub struct Image {
     store: Store,
     session: Session,
-    /// As it is in the file.
-    header: Vec<u8>,
     buffer: Vec<u8>,
     /// Pages were written since the last sync; or anything that counts.
     unsynced_pages: bool,
@@ -297,7 +294,6 @@ impl Image {
         Self {
             store: Store::new(medium, path, geometry, version),
             session: Session::new(Durability::Process),
-            header: Vec::new(),
             buffer: Vec::new(),
             unsynced_pages: false,
             unsynced: false,
@@ -416,8 +412,6 @@ impl Image {
 
     /// From now on it is known that it is open, and what its writes outlive.
     fn begin_session(&mut self) -> Result<(), Error> {
-        self.header.resize(HEADER as usize, 0);
-        self.store.read(&mut self.header, 0)?;
         self.store.write(&self.session.bytes(), self.store.layout.session())?;
         self.store.sync()
     }

@@ -136,20 +136,6 @@ impl Medium for Pieces {
     fn is_at(&self, path: &Path) -> bool {
         (0..).zip(&self.files).all(|(piece, file)| file.is_at(&name(path, piece)))
     }
-
-    fn another(&self) -> io::Result<Box<dyn Medium>> {
-        let files = self.files.iter().map(File::try_clone).collect::<io::Result<_>>()?;
-        Ok(Box::new(Self { files, each: self.each }))
-    }
-
-    fn forget(&self, mut from: u64, mut bytes: u64) {
-        while bytes > 0 {
-            let Some((file, at, room)) = self.at(from) else { break };
-            let part = bytes.min(room);
-            file.forget(at, part);
-            (from, bytes) = (from + part, bytes - part);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -173,5 +173,4 @@ fn a_preconditioned_drive_is_in_its_image() {
 mod disk;
 mod faults;
 mod power;
-mod scrub;
 mod world;

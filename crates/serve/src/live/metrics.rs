@@ -205,18 +205,6 @@ pub(super) fn text(book: &Book) -> String {
             image.damaged as f64,
         );
         t.one(
-            "image_scrubs_total",
-            "counter",
-            "How often all of the image was read back while it was served.",
-            image.scrubs as f64,
-        );
-        t.one(
-            "image_mended_total",
-            "counter",
-            "Places of the image that had gone bad while it was served, and were written again.",
-            image.mended as f64,
-        );
-        t.one(
             "image_gone",
             "gauge",
             "1 if the image was deleted, replaced or truncated while it was served.",

@@ -192,8 +192,6 @@ impl Book {
             "image": last.image.as_ref().map(|image| json!({
                 "damaged": image.damaged,
                 "unreadable_sectors": image.unreadable_sectors,
-                "scrubs": image.scrubs,
-                "mended": image.mended,
                 "gone": image.gone,
             })),
             "streams": per_stream,

@@ -211,10 +211,4 @@ impl Medium for Disk {
     fn is_at(&self, _: &Path) -> bool {
         true
     }
-
-    fn another(&self) -> io::Result<Box<dyn Medium>> {
-        Ok(Box::new(self.clone()))
-    }
-
-    fn forget(&self, _: u64, _: u64) {}
 }

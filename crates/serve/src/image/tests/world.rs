@@ -10,9 +10,7 @@ use nandle_ssd::{Command, Op, Ssd, Status};
 
 use super::disk::Disk;
 use crate::Error;
-use crate::image::scrub::Reader;
 use crate::image::{self, How, Image, Opened, Unfinished, read_header};
-use crate::suspect::Place;
 
 const SECTOR: usize = 4096;
 
@@ -51,9 +49,6 @@ pub struct World {
     pub draw: Stream,
     /// What was durable, by how many steps the disk had done, if its steps are kept.
     pub promises: Vec<(usize, Vec<u64>)>,
-    /// Who reads the image back under load, and what was written again.
-    reader: Option<Reader>,
-    pub mended: Vec<String>,
 }
 
 fn contents(lsn: u64, number: u64) -> Vec<u8> {
@@ -77,19 +72,7 @@ impl World {
             how,
             draw: Stream::new(seed, "world"),
             promises: vec![],
-            reader: None,
-            mended: vec![],
         }
-    }
-
-    /// From now on the image is read back under load.
-    pub fn scrub(&mut self, image: &Image) {
-        self.reader = Some(image.reader().expect("a handle"));
-    }
-
-    /// Reads the image on; none at its end.
-    pub fn read_on(&mut self) -> Option<Vec<Place>> {
-        Some(self.reader.as_mut().expect("somebody reads").step()?.places)
     }
 
     /// A new drive in a new image.
@@ -166,12 +149,6 @@ impl World {
             ssd.take_changes(&mut changes);
             image.follow(ssd.flash().array(), &changes)?;
             changes.clear();
-            if self.reader.is_some() {
-                for place in self.read_on().unwrap_or_default() {
-                    let idle = ssd.next_event().is_none();
-                    self.mended.extend(image.mend(ssd.flash().array(), place, idle)?);
-                }
-            }
             let durable = |p: &Pending| p.fua || p.wrote.is_none();
             if done.iter().any(|c| pending.get(&c.id).is_some_and(durable)) {
                 image.make_durable()?;
