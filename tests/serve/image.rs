@@ -13,7 +13,6 @@ use crate::served;
 use nandle_serve::nbd::wire::command;
 use served::{SMALL, Served};
 
-const SLOT: usize = 20480;
 /// Written as what its sector's number says.
 const WRITTEN: u64 = 64;
 
@@ -224,33 +223,6 @@ fn an_image_that_is_taken_away_is_noticed() {
         file.set_len(100).expect("truncated");
     };
     taken_away(truncate, "was truncated");
-}
-
-#[test]
-fn an_image_of_version_two_is_read_and_brought_up_to_date() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("flash.img");
-    image(dir.path());
-    // As version 2 was: without what lies behind the page records, and with a checksum of the rest of the header.
-    let mut bytes = fs::read(&path).expect("the image");
-    let end = (65_536 + 160 * 32_usize).next_multiple_of(4096) + 160 * 24 * SLOT;
-    bytes.truncate(end);
-    bytes[16..20].copy_from_slice(&2_u32.to_le_bytes());
-    let text = u32::from_le_bytes(bytes[20..24].try_into().expect("4 bytes")) as usize;
-    let sum = crc32fast::hash(&bytes[28..48 + text]);
-    bytes[24..28].copy_from_slice(&sum.to_le_bytes());
-    fs::write(&path, &bytes).expect("written");
-    for _ in 0..2 {
-        let server = Served::start(dir.path(), &["--image", "flash.img", "--timing", "off"]);
-        let mut client = server.client();
-        for sector in 0..WRITTEN {
-            assert!(client.read(sector * 4096, 4096) == contents(sector), "sector {sector}");
-        }
-        drop(client);
-        server.kill();
-        let version = fs::read(&path).expect("the image")[16];
-        assert_eq!(version, 3);
-    }
 }
 
 #[test]

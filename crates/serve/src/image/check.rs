@@ -113,10 +113,10 @@ pub fn check(path: &Path) -> Result<Check, Error> {
     let drive = config::check(header.config.clone());
     let drive = drive.map_err(|e| no(format!("the device in the header: {e}")))?;
     let geometry = drive.config.unit_geometry();
-    let bytes = Layout::new(&geometry).end(header.version);
+    let bytes = Layout::new(&geometry).end();
     let medium = assembled(file, path, header.piece, bytes, File::options().read(true))?;
-    let Header { seed, logical_bytes, version, .. } = header;
-    let store = Store::new(medium, path, &geometry, version);
+    let Header { seed, logical_bytes, .. } = header;
+    let store = Store::new(medium, path, &geometry);
     let loaded = load(&store, &drive.config)?;
     let mut check = Check {
         device: drive.config.name.clone(),

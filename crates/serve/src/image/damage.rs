@@ -66,14 +66,6 @@ impl Slot {
             None => "its checksum is wrong".into(),
         }
     }
-
-    /// Whether a kill in the middle of its write can have left it: the system writes 4 KiB at a time, and nobody is
-    /// cut off in such a way that one byte would make it whole.
-    pub fn may_be_cut_off(&self, ppn: u32) -> bool {
-        let end = PAGE_HEAD + self.page_bytes;
-        let ends = self.bytes.iter().rposition(|&byte| byte != 0).map_or(0, |n| n + 1).next_multiple_of(4096);
-        ends < end && self.record(ppn).is_none_or(|(_, record)| flipped(record).is_none())
-    }
 }
 
 /// The sectors that a page of data held.

@@ -44,9 +44,9 @@ impl Layout {
         (0..self.geometry.planes()).flat_map(|plane| self.geometry.blocks_of(plane))
     }
 
-    /// How long a file of this version of the layout is.
-    pub fn end(&self, version: u32) -> u64 {
-        if version < 3 { self.blocks_again } else { self.session + SESSION }
+    /// How long the file is.
+    pub fn end(&self) -> u64 {
+        self.session + SESSION
     }
 
     /// Where page slots begin, and how long one is.

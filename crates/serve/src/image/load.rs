@@ -110,8 +110,6 @@ struct Laid {
 
 struct Loading<'a> {
     image: &'a Store,
-    /// The image has copies.
-    copies: bool,
     /// Behind the last copy of a block anything is possible.
     lenient: bool,
     out: Loaded,
@@ -125,15 +123,14 @@ pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error
     let g = image.layout.geometry();
     let mut array = config.nand().erased(g.sector_bytes as usize);
     array.keep_changes();
-    let expected_bytes = image.layout.end(image.version);
+    let expected_bytes = image.layout.end();
     let bytes = image.length()?;
     let contents = Contents { bytes, expected_bytes, ..Contents::default() };
     let out = Loaded { array: Box::new(array), contents, damage: vec![], repairs: vec![] };
-    let copies = image.version >= 3;
-    let mut this = Loading { image, copies, lenient: false, out, torn: vec![], unmarked: vec![] };
+    let mut this = Loading { image, lenient: false, out, torn: vec![], unmarked: vec![] };
     if bytes < expected_bytes {
         let (first, slot) = image.layout.slots();
-        let pages = image.layout.end(1).saturating_sub(bytes.max(first)).div_ceil(slot);
+        let pages = (first + g.pages() * slot).saturating_sub(bytes.max(first)).div_ceil(slot);
         this.damaged(Outcome::Unknown, || {
             format!(
                 "the file is truncated: {bytes} bytes, {expected_bytes} expected; {pages} of {} page records are cut \
@@ -142,9 +139,7 @@ pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error
             )
         });
     }
-    if copies {
-        this.session()?;
-    }
+    this.session()?;
     for block in image.layout.blocks() {
         this.block(block)?;
     }
@@ -181,13 +176,10 @@ impl Loading<'_> {
         let image = self.image;
         let number = image.layout.number(block) as u32;
         let mut records = [Found::Nothing, Found::Nothing];
-        let [first, _] = image.layout.records(block);
         for (at, record) in image.layout.records(block).into_iter().zip(&mut records) {
-            if at == first || self.copies {
-                let mut bytes = [0; BLOCK_BYTES];
-                image.read(&mut bytes, at)?;
-                *record = BlockRecord::read(number, &bytes);
-            }
+            let mut bytes = [0; BLOCK_BYTES];
+            image.read(&mut bytes, at)?;
+            *record = BlockRecord::read(number, &bytes);
         }
         let record = self.choose(block, records);
         match record.condition {
@@ -217,8 +209,6 @@ impl Loading<'_> {
         };
         let [at, again] = self.image.layout.records(block);
         let name = self.image.layout.name(block);
-        let fresh =
-            BlockRecord { block: 0, erases: 0, condition: BlockCondition::Good, doomed: false, since: 0 };
         match records {
             [Found::Sound(a), Found::Sound(b)] if key(&a) >= key(&b) => {
                 if a != b {
@@ -236,12 +226,10 @@ impl Loading<'_> {
                 b
             }
             [Found::Sound(a), other] => {
-                if self.copies {
-                    let how = if other == Found::Nothing { "lost" } else { "damaged" };
-                    self.damaged(Outcome::Whole, || {
-                        format!("{name}: the copy of its record is {how} (byte {again} of the file): nothing is missing")
-                    });
-                }
+                let how = if other == Found::Nothing { "lost" } else { "damaged" };
+                self.damaged(Outcome::Whole, || {
+                    format!("{name}: the copy of its record is {how} (byte {again} of the file): nothing is missing")
+                });
                 self.out.repairs.push(Repair::Block(block));
                 a
             }
@@ -253,11 +241,6 @@ impl Loading<'_> {
                 self.out.repairs.push(Repair::Block(block));
                 b
             }
-            // Images of the first version have no record for a block that was never erased.
-            [Found::Nothing, _] if self.image.version == 1 => {
-                self.out.repairs.push(Repair::Block(block));
-                fresh
-            }
             [first, _] => {
                 let how = if first == Found::Nothing { "lost" } else { "damaged" };
                 self.damaged(Outcome::Unknown, || {
@@ -266,7 +249,7 @@ impl Loading<'_> {
                          which of its pages are from before its last erase is not known"
                     )
                 });
-                fresh
+                BlockRecord { block: 0, erases: 0, condition: BlockCondition::Good, doomed: false, since: 0 }
             }
         }
     }
@@ -274,7 +257,7 @@ impl Loading<'_> {
     fn pages(&mut self, block: Block, record: &BlockRecord) -> Result<(), Error> {
         let image = self.image;
         let [slots, copies] = image.layout.areas(block);
-        let no_copies = !self.copies || image.is_hole(copies)?;
+        let no_copies = image.is_hole(copies)?;
         if no_copies && image.is_hole(slots)? {
             return Ok(());
         }
@@ -488,14 +471,10 @@ impl Loading<'_> {
             self.out.repairs.push(Repair::Clear(ppn));
             if !self.lenient {
                 self.out.contents.pages_damaged += 1;
-                let (outcome, more) = if self.copies {
-                    (Outcome::Whole, "; no page was there")
-                } else {
-                    (Outcome::Unknown, "")
-                };
                 let name = self.image.layout.page_name(ppn);
-                self.damaged(outcome, || {
-                    format!("{name}: {}{more}", slot.describe_alone(ppn.0, g.sectors_per_page()))
+                self.damaged(Outcome::Whole, || {
+                    let what = slot.describe_alone(ppn.0, g.sectors_per_page());
+                    format!("{name}: {what}; no page was there")
                 });
             }
         }
@@ -510,20 +489,14 @@ impl Loading<'_> {
         if self.lenient {
             return;
         }
-        let one = torn.len() == 1 && (unmarked.is_empty() || !self.copies);
-        for (ppn, slot) in &torn {
-            if one && (self.copies || slot.may_be_cut_off(ppn.0)) {
-                continue;
-            }
+        let one = torn.len() == 1 && unmarked.is_empty();
+        for (ppn, slot) in torn.iter().filter(|_| !one) {
             self.out.contents.pages_torn -= 1;
             self.out.contents.pages_damaged += 1;
             self.damaged(Outcome::Unknown, || {
                 let name = self.image.layout.page_name(*ppn);
                 format!("{name}: {}", slot.describe_alone(ppn.0, g.sectors_per_page()))
             });
-        }
-        if !self.copies {
-            return;
         }
         let array = &self.out.array;
         let is_last = |ppn: Ppn| {

@@ -53,8 +53,7 @@ use self::store::{Store, read};
 use crate::Error;
 
 const MAGIC: &[u8; 16] = b"nandle image\r\n\x1a\n";
-/// Since version 2 every block has a record, also one that was never erased; since version 3 records of blocks and
-/// heads of pages are there twice.
+/// Every block has a record, also one that was never erased; these and heads of pages are there twice.
 const VERSION: u32 = 3;
 /// The same in several files.
 const IN_PIECES: u32 = 4;
@@ -111,8 +110,6 @@ pub struct Header {
     pub seed: u64,
     /// Its size for the host.
     pub logical_bytes: u64,
-    /// Of the layout.
-    pub version: u32,
     /// How long each of its files is, if it has several.
     pub piece: Option<u64>,
 }
@@ -124,9 +121,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Of a header with a text of `text` bytes.
 fn checksum(bytes: &[u8], text: usize) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    if word(bytes, 16) >= 3 {
-        hasher.update(&bytes[16..24]);
-    }
+    hasher.update(&bytes[16..24]);
     hasher.update(&bytes[28..FIXED + text]);
     hasher.finalize()
 }
@@ -167,8 +162,10 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
         return no("not an image of a nandle device");
     }
     let version = word(&bytes, 16);
-    if !(1..=IN_PIECES).contains(&version) {
-        return no(&format!("image version {version}, this program knows versions 1 to {IN_PIECES}"));
+    if ![VERSION, IN_PIECES].contains(&version) {
+        return no(&format!(
+            "image version {version}, this program knows versions {VERSION} and {IN_PIECES}"
+        ));
     }
     let Some(text) = bytes.get(FIXED..FIXED.saturating_add(word(&bytes, 20) as usize)) else {
         return no("damaged header");
@@ -186,7 +183,7 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
         power @ 17..=62 => Some(1 << power),
         _ => return no("damaged header: its pieces have no length"),
     };
-    Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), version, piece }))
+    Ok(Ok(Header { config, seed: long(32), logical_bytes: long(40), piece }))
 }
 
 /// Opens the image at `path` for `drive`, or makes a new one if there is none.
@@ -195,7 +192,7 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
 /// If it is in use, cannot be read or written, is damaged (and that was not accepted, or what is missing is not known),
 /// or is that of another device: the message names the first setting that differs.
 pub fn open(path: &Path, drive: &Drive, how: How) -> Result<Opened, Error> {
-    let bytes = Layout::new(&drive.config.unit_geometry()).end(VERSION);
+    let bytes = Layout::new(&drive.config.unit_geometry()).end();
     let Some(header) = header(path)? else {
         let (medium, unfinished) = Unfinished::make(path, bytes)?;
         return create(medium, path, drive, how, unfinished);
@@ -213,11 +210,11 @@ fn create(
     how: How,
     unfinished: Unfinished,
 ) -> Result<Opened, Error> {
-    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), VERSION);
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry());
     image.session = Session::new(how.durability);
     image.unfinished = unfinished;
     // What is left of one that was not finished does not count.
-    let end = image.store.layout.end(VERSION);
+    let end = image.store.layout.end();
     image.store.set_length(0)?;
     image.store.set_length(end)?;
     Ok(Opened { image, array: None, damage: vec![] })
@@ -232,7 +229,7 @@ fn open_in(
     how: How,
 ) -> Result<Opened, Error> {
     fits(path, header, drive)?;
-    let mut image = Image::around(medium, path, &drive.config.unit_geometry(), header.version);
+    let mut image = Image::around(medium, path, &drive.config.unit_geometry());
     let Loaded { array, damage, repairs, .. } = load::load(&image.store, &drive.config)?;
     let unknown = damage.iter().find(|damage| damage.outcome == Outcome::Unknown);
     if let Some(first) = unknown.or(damage.first())
@@ -290,9 +287,9 @@ fn compare(at: &str, a: &toml::Value, b: &toml::Value, differs: &mut Option<(Str
 
 impl Image {
     /// An image of such a device in `medium`, without a look at it.
-    fn around(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry, version: u32) -> Self {
+    fn around(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry) -> Self {
         Self {
-            store: Store::new(medium, path, geometry, version),
+            store: Store::new(medium, path, geometry),
             session: Session::new(Durability::Process),
             buffer: Vec::new(),
             unsynced_pages: false,
@@ -310,7 +307,7 @@ impl Image {
     /// What is wrong if it is not where it should be any more, or not as long.
     #[must_use]
     pub fn is_gone(&self) -> Option<String> {
-        let end = self.store.layout.end(VERSION);
+        let end = self.store.layout.end();
         let how = if !self.store.medium.is_at(&self.store.path) {
             "was deleted or replaced"
         } else if self.store.medium.length().is_ok_and(|bytes| bytes < end) {
@@ -378,11 +375,6 @@ impl Image {
 
     /// Writes what was found to be missing, or torn.
     fn repair(&mut self, array: &Array, repairs: &[Repair]) -> Result<(), Error> {
-        let old = self.store.version < VERSION;
-        if old {
-            let end = self.store.layout.end(VERSION);
-            self.store.set_length(end)?;
-        }
         for &repair in repairs {
             match repair {
                 Repair::Page(ppn) => self.write_page(array, ppn)?,
@@ -398,15 +390,6 @@ impl Image {
             }
         }
         self.settle()?;
-        if old {
-            let mut bytes = vec![0; HEADER as usize];
-            self.store.read(&mut bytes, 0)?;
-            bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
-            let sum = checksum(&bytes, word(&bytes, 20) as usize);
-            bytes[24..28].copy_from_slice(&sum.to_le_bytes());
-            self.store.write(&bytes, 0)?;
-            self.store.version = VERSION;
-        }
         self.begin_session()
     }
 

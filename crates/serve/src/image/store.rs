@@ -15,8 +15,6 @@ pub(super) struct Store {
     pub medium: Box<dyn Medium>,
     pub path: PathBuf,
     pub layout: Layout,
-    /// Of the layout.
-    pub version: u32,
 }
 
 /// Reads what is at `at`; zeros behind the end of a file that is too short.
@@ -39,8 +37,8 @@ pub(super) fn read(medium: &dyn Medium, mut into: &mut [u8], mut at: u64) -> std
 }
 
 impl Store {
-    pub fn new(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry, version: u32) -> Self {
-        Self { medium, path: path.to_owned(), layout: Layout::new(geometry), version }
+    pub fn new(medium: Box<dyn Medium>, path: &Path, geometry: &Geometry) -> Self {
+        Self { medium, path: path.to_owned(), layout: Layout::new(geometry) }
     }
 
     pub fn fail(&self, e: impl Into<std::io::Error>) -> Error {

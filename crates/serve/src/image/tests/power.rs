@@ -114,8 +114,9 @@ fn a_served_flush_is_answered_when_the_disk_has_it() {
     let (driver, device) = Driver::start(&drive, Some(opened), &options).expect("it starts");
     let running = std::thread::spawn(move || driver.run());
     // What the disk had not been told to keep when the answer came: page records, by how many.
-    let pages = Layout::new(&drive.config.unit_geometry()).slots().0
-        ..Layout::new(&drive.config.unit_geometry()).end(2);
+    let geometry = drive.config.unit_geometry();
+    let (first, each) = Layout::new(&geometry).slots();
+    let pages = first..first + geometry.pages() * each;
     let ask = |io: Io| {
         let (to, answer) = std::sync::mpsc::channel();
         let (disk, pages) = (disk.clone(), pages.clone());
