@@ -282,7 +282,7 @@ impl Loading<'_> {
                     self.unmarked.push(ppn);
                     found.push(Laid::of(ppn, page));
                 }
-                (Found::Damaged, Found::Nothing) => bad.push((ppn, damage::Slot::new(&slot, g))),
+                (Found::Damaged, Found::Nothing) => bad.push((ppn, damage::Slot::new(&slot))),
                 (Found::Sound(page), Found::Sound(copy)) => {
                     found.push(self.joined(ppn, page, copy, &slot));
                 }
@@ -350,7 +350,7 @@ impl Loading<'_> {
     fn rest_on_copy(&mut self, ppn: Ppn, copy: Page, slot: &[u8]) -> Laid {
         let g = self.image.layout.geometry();
         let name = self.image.layout.page_name(ppn);
-        let wrong = damage::Slot::new(slot, g).describe(ppn.0, &copy.record);
+        let wrong = damage::Slot::new(slot).describe(ppn.0, &copy.record);
         self.out.contents.pages_damaged += 1;
         self.out.repairs.push(Repair::Page(ppn));
         let mut laid = Laid { ppn, record: copy.record, contents: vec![] };
