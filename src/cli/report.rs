@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use nandle_lab::report::{self, ledger};
+use nandle_lab::report;
+use nandle_lab::reproduce::{self, render};
 use nandle_lab::run::Loaded;
 use nandle_lab::{batch, logs};
 use serde::{Deserialize, Serialize};
@@ -116,11 +117,7 @@ fn claims(path: &Path, to: &Path) -> Result<PathBuf, Failure> {
     let wrong =
         |e: String| Failure::Input(format!("{}: {e}; expected the JSON of a reproduction", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-    let ledger: ledger::Ledger = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-    if ledger.claims.is_empty() {
-        return Err(wrong("no claims in it".into()));
-    }
-    std::fs::write(to, ledger::render(&ledger))
-        .map_err(|e| Failure::Ran(format!("{}: {e}", to.display())))?;
+    let claims: reproduce::Report = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    std::fs::write(to, render(&claims)).map_err(|e| Failure::Ran(format!("{}: {e}", to.display())))?;
     Ok(to.to_owned())
 }

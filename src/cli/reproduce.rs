@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use nandle_lab::report::ledger::{Ledger, render};
-use nandle_lab::reproduce::{self, Options, Paper, Report, Step};
+use nandle_lab::reproduce::{self, Options, Paper, Report, Step, render};
 use serde_json::json;
 
 use super::args;
-use super::terminal::{Failure, json_text, put, remark, say, stop_on_interrupt};
+use super::terminal::{Failure, put, remark, say, stop_on_interrupt};
 
 /// How often a log is told what was done, where there is no terminal to draw on.
 const EVERY: Duration = Duration::from_secs(30);
@@ -49,19 +48,16 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
 }
 
 fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
-    let json = json_text(report);
     let save = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
     };
     let mut text = report.text(args.tables);
     if let Some(folder) = &args.output {
         std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
-        save(&folder.join("reproduction.json"), &json)?;
+        put(&folder.join("reproduction.json"), report)?;
         save(&folder.join("reproduction.md"), &report.markdown())?;
         put(&folder.join("ledger.json"), &report.ledger())?;
-        let ledger: Ledger =
-            serde_json::from_str(&json).map_err(|e| Failure::Ran(format!("report.html: {e}")))?;
-        save(&folder.join("report.html"), &render(&ledger))?;
+        save(&folder.join("report.html"), &render(report))?;
         text += &format!("report: {}\n", folder.join("reproduction.md").display());
     }
     if let Some(path) = &args.json {

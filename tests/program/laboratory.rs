@@ -526,13 +526,15 @@ fn streams_and_objects_have_their_chart() {
 #[test]
 fn a_ledger_of_claims_becomes_a_page() {
     let dir = temp();
-    let claims = r#"{ "title": "A paper", "claims": [
-        { "id": "x", "place": "Fig 1", "what": "WAF <of> it", "workload": "w", "paper": 2.0, "ours": 3.5, "verdict": "not-met", "why": "no" }] }"#;
+    let claims = r#"{ "schema_version": 1, "version": "0.1.0", "paper": "waflash", "title": "A paper", "quick": true, "seed": 1,
+        "tables": [], "notes": [], "claims": [
+        { "id": "x", "place": "Fig 1", "what": "WAF <of> it", "workload": "w", "paper": 2.0, "ours": 3.5, "rule": "value",
+          "margin": 0.1, "kind": "prediction", "fitted": false, "verdict": "not-met", "why": "no" }] }"#;
     std::fs::write(dir.path().join("claims.json"), claims).expect("written");
     good(&["report", "claims.json"], dir.path());
     assert_page(&file(dir.path().join("claims.html")), &["not met", "WAF &lt;of&gt; it", "1.75x"]);
     std::fs::write(dir.path().join("none.json"), "{}").expect("written");
-    assert!(bad(&["report", "none.json"], 2, dir.path()).contains("no claims"));
+    assert!(bad(&["report", "none.json"], 2, dir.path()).contains("expected the JSON of a reproduction"));
 }
 
 fn paths(value: &Value, at: &str, out: &mut BTreeSet<String>) {

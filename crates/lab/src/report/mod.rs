@@ -6,9 +6,8 @@
 pub mod chart;
 mod figures;
 mod groups;
-pub mod ledger;
 mod over_time;
-mod page;
+pub(crate) mod page;
 mod side_by_side;
 mod swept;
 

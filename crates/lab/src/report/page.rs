@@ -11,7 +11,7 @@ const SCRIPT: [&str; 2] = [include_str!("vendor/uPlot.iife.min.js"), include_str
 
 /// A page under construction.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     title: String,
     body: String,
     cards: bool,
@@ -20,7 +20,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn new(title: &str, verdict: &str) -> Self {
+    pub(crate) fn new(title: &str, verdict: &str) -> Self {
         let body = format!(
             "<header><h1>{}</h1><p class=\"verdict\">{}</p></header>\n",
             escape(title),
@@ -36,20 +36,20 @@ impl Page {
     }
 
     /// A heading; what follows are cards until the next one.
-    pub(super) fn heading(&mut self, words: &str) {
+    pub(crate) fn heading(&mut self, words: &str) {
         self.leave_cards();
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(words));
     }
 
     /// HTML across the page.
-    pub(super) fn wide(&mut self, html: &str) {
+    pub(crate) fn wide(&mut self, html: &str) {
         self.leave_cards();
         self.body.push_str(html);
         self.body.push('\n');
     }
 
     /// Paragraphs.
-    pub(super) fn notes(&mut self, notes: &[String]) {
+    pub(crate) fn notes(&mut self, notes: &[String]) {
         if !notes.is_empty() {
             let items: String = notes.iter().map(|n| format!("<li>{}</li>", escape(n))).collect();
             self.wide(&format!("<ul class=\"notes\">{items}</ul>"));
@@ -57,7 +57,7 @@ impl Page {
     }
 
     /// A chart with its title, a line on how to read it, and its data to be downloaded.
-    pub(super) fn card(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
+    pub(crate) fn card(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
         if !std::mem::replace(&mut self.cards, true) {
             self.body.push_str("<div class=\"cards\">\n");
         }
@@ -65,7 +65,7 @@ impl Page {
     }
 
     /// The same across the page.
-    pub(super) fn broad(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
+    pub(crate) fn broad(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
         self.leave_cards();
         self.section(title, hint, html, csv);
     }
@@ -85,17 +85,17 @@ impl Page {
     }
 
     /// What follows is folded away under `title`, until [`Page::unfold`].
-    pub(super) fn fold(&mut self, title: &str) {
+    pub(crate) fn fold(&mut self, title: &str) {
         self.wide(&format!("<details><summary>{}</summary>", escape(title)));
     }
 
     /// The end of what was folded away.
-    pub(super) fn unfold(&mut self) {
+    pub(crate) fn unfold(&mut self) {
         self.wide("</details>");
     }
 
     /// Something long, folded up.
-    pub(super) fn folded(&mut self, title: &str, text: &str) {
+    pub(crate) fn folded(&mut self, title: &str, text: &str) {
         self.wide(&format!(
             "<details><summary>{}</summary><pre>{}</pre></details>",
             escape(title),
@@ -103,7 +103,7 @@ impl Page {
         ));
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.leave_cards();
         let charts = self.body.contains("class=\"plot\"");
         let (style, script) = if charts {
@@ -129,7 +129,7 @@ impl Page {
 }
 
 /// Letters and digits of a title, for file names.
-pub(super) fn slug(title: &str) -> String {
+pub(crate) fn slug(title: &str) -> String {
     let mut out = String::new();
     for c in title.chars().map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_alphanumeric() {
@@ -143,16 +143,16 @@ pub(super) fn slug(title: &str) -> String {
 
 /// The data of a chart.
 #[derive(Debug, Default)]
-pub(super) struct Csv(String);
+pub(crate) struct Csv(String);
 
 impl Csv {
-    pub(super) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
         let mut csv = Self::default();
         csv.row(heads.into_iter().map(str::to_owned));
         csv
     }
 
-    pub(super) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
         let fields: Vec<String> = fields
             .into_iter()
             .map(|f| if f.contains([',', '"', '\n']) { format!("\"{}\"", f.replace('"', "\"\"")) } else { f })

@@ -11,6 +11,7 @@ mod bench;
 mod claim;
 pub mod flashalloc;
 pub mod ledger;
+mod page;
 pub mod papa;
 mod paper;
 pub mod poster;
@@ -22,6 +23,7 @@ pub mod waflash;
 
 pub use bench::{Options, Step};
 pub use claim::{Claim, Kind, Rule, Verdict};
+pub use page::render;
 pub use paper::Paper;
 pub use report::{Cell, Curves, Report, Table};
 

@@ -1,82 +1,8 @@
 //! What papers publish beside what was measured here, as a page.
 
-use serde::{Deserialize, Serialize};
-
-use super::chart::{self, Axis, Bar, Plot, Series, Show, escape, figure};
-use super::page::{Csv, Page};
-
-/// Claims of a paper and what became of them. Fields that a writer adds are ignored, so that any list
-/// of claims with these can be shown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Ledger {
-    /// The paper.
-    pub title: String,
-    /// The runs were interrupted: claims are missing.
-    pub partial: bool,
-    /// Its claims.
-    pub claims: Vec<Entry>,
-    /// Tables of the runs behind them.
-    pub tables: Vec<Table>,
-    /// What changes while they run.
-    pub curves: Vec<Curves>,
-    /// What a reader has to know.
-    pub notes: Vec<String>,
-}
-
-/// A claim.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Entry {
-    /// Its name in the list of claims.
-    pub id: String,
-    /// Figure or section of the paper.
-    pub place: String,
-    /// What is measured.
-    pub what: String,
-    /// The workload that it was measured with here.
-    pub workload: String,
-    /// The paper's figure.
-    pub paper: f64,
-    /// Ours; none if it was not computed.
-    pub ours: Option<f64>,
-    /// `input`, `direction` or `prediction`.
-    pub kind: String,
-    /// A setting was chosen so that it comes out.
-    pub fitted: bool,
-    /// `met`, `direction`, `not-met`, `worse` or `not-computed`.
-    pub verdict: String,
-    /// Why ours differs, or why there is none.
-    pub why: String,
-}
-
-/// Figures of several runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// Heads of its columns.
-    pub columns: Vec<String>,
-    /// One row a run: text, a number, or nothing.
-    pub rows: Vec<Vec<serde_json::Value>>,
-    /// Its numbers are costs relative to one run of their column, which has 1: shown as a heat map.
-    pub ratios: bool,
-}
-
-/// A chart of several runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Curves {
-    /// What it shows.
-    pub title: String,
-    /// What its axes are.
-    pub x: String,
-    /// See `x`.
-    pub y: String,
-    /// Name and points of each run.
-    pub series: Vec<(String, Vec<(f64, f64)>)>,
-}
+use super::{Cell, Curves, Report, Table, Verdict};
+use crate::report::chart::{self, Axis, Bar, Plot, Series, Show, escape, figure};
+use crate::report::page::{Csv, Page};
 
 /// A line a run.
 fn chart(page: &mut Page, curves: &Curves) {
@@ -89,21 +15,19 @@ fn chart(page: &mut Page, curves: &Curves) {
     page.card(&curves.title, "", &Plot::lines(&curves.title, x, y, series.collect()).html(), &csv);
 }
 
-fn words(verdict: &str) -> (&'static str, &'static str) {
+fn class(verdict: Verdict) -> &'static str {
     match verdict {
-        "met" => ("met", "good"),
-        "direction" => ("direction only", "fair"),
-        "not-met" => ("not met", "bad"),
-        "worse" => ("worse", "bad"),
-        _ => ("not computed", "hint"),
+        Verdict::Met => "good",
+        Verdict::Direction => "fair",
+        Verdict::NotMet | Verdict::Worse => "bad",
+        Verdict::NotComputed => "hint",
     }
 }
 
-fn cell(value: &serde_json::Value) -> String {
+fn cell(value: &Cell) -> String {
     match value {
-        serde_json::Value::Null => "-".into(),
-        serde_json::Value::String(text) => escape(text),
-        other => other.as_f64().map_or_else(|| escape(&other.to_string()), figure),
+        Cell::Number(number) => number.map_or_else(|| "-".into(), figure),
+        Cell::Text(text) => escape(text),
     }
 }
 
@@ -129,23 +53,22 @@ fn heat(page: &mut Page, table: &Table) {
     let heads: String = table.columns.iter().map(head).collect();
     let mut rows = String::new();
     // The run that its column is relative to: the first with 1.
-    let own = |column: usize| {
-        let mut values = table.rows.iter().map(|row| row.get(column).and_then(serde_json::Value::as_f64));
-        values.position(|value| value == Some(1.0))
-    };
+    let own =
+        |column: usize| table.rows.iter().position(|row| row.get(column) == Some(&Cell::Number(Some(1.0))));
     for (number, row) in table.rows.iter().enumerate() {
         csv.row(row.iter().map(|value| match value {
-            serde_json::Value::Null => String::new(),
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Cell::Number(number) => number.map_or_else(String::new, |number| format!("{number:?}")),
+            Cell::Text(text) => text.clone(),
         }));
         rows += "<tr>";
         for (column, value) in row.iter().enumerate() {
-            rows += &match value.as_f64() {
-                Some(1.0) if own(column) == Some(number) => "<td><b class=\"own\">1.00</b></td>".into(),
-                Some(ratio) => format!("<td {}>{ratio:.2}</td>", shade(ratio)),
-                None if column == 0 => format!("<td>{}</td>", name(value.as_str().unwrap_or_default())),
-                None => "<td>-</td>".into(),
+            rows += &match value {
+                Cell::Number(Some(1.0)) if own(column) == Some(number) => {
+                    "<td><b class=\"own\">1.00</b></td>".into()
+                }
+                Cell::Number(Some(ratio)) => format!("<td {}>{ratio:.2}</td>", shade(*ratio)),
+                Cell::Text(text) if column == 0 => format!("<td>{}</td>", name(text)),
+                _ => "<td>-</td>".into(),
             };
         }
         rows += "</tr>";
@@ -165,29 +88,28 @@ fn heat(page: &mut Page, table: &Table) {
 
 /// The page.
 #[must_use]
-pub fn render(ledger: &Ledger) -> String {
-    let predicts = |c: &&Entry| c.kind == "prediction" && !c.fitted;
-    let predictions = ledger.claims.iter().filter(predicts).count();
-    let count = |verdicts: &[&str]| {
-        ledger.claims.iter().filter(predicts).filter(|c| verdicts.contains(&c.verdict.as_str())).count()
+pub fn render(report: &Report) -> String {
+    let predictions = report.predictions().1;
+    let count = |verdicts: &[Verdict]| {
+        report.claims.iter().filter(|c| c.predicts() && verdicts.contains(&c.verdict)).count()
     };
     let verdict = format!(
         "{} of {predictions} predictions come out as the paper has them; {} more go its way, {} do not; {} were not computed. \
          {} further figures are inputs, bounds or fitted, and count for nothing.",
-        count(&["met"]),
-        count(&["direction"]),
-        count(&["not-met", "worse"]),
-        count(&["not-computed"]),
-        ledger.claims.len() - predictions
+        count(&[Verdict::Met]),
+        count(&[Verdict::Direction]),
+        count(&[Verdict::NotMet, Verdict::Worse]),
+        count(&[Verdict::NotComputed]),
+        report.claims.len() - predictions
     );
-    let (mark, before) = if ledger.partial { (" (partial)", "Interrupted, partial: ") } else { ("", "") };
-    let mut page = Page::new(&format!("{}{mark}", ledger.title), &format!("{before}{verdict}"));
-    page.notes(&ledger.notes);
+    let (mark, before) = if report.partial { (" (partial)", "Interrupted, partial: ") } else { ("", "") };
+    let mut page = Page::new(&format!("{}{mark}", report.title), &format!("{before}{verdict}"));
+    page.notes(&report.notes);
     let mut rows = String::new();
     let mut csv = Csv::new(["claim", "place", "what", "workload", "paper", "here", "kind", "verdict", "why"]);
-    for c in &ledger.claims {
-        let (said, class) = words(&c.verdict);
-        let kind = format!("{}{}", c.kind, if c.fitted { ", fitted" } else { "" });
+    for c in &report.claims {
+        let (said, class) = (c.verdict.words(), class(c.verdict));
+        let kind = format!("{}{}", c.kind.word(), if c.fitted { ", fitted" } else { "" });
         let why =
             if c.why.is_empty() { String::new() } else { format!("<br><small>{}</small>", escape(&c.why)) };
         rows += &format!(
@@ -217,7 +139,7 @@ pub fn render(ledger: &Ledger) -> String {
         "<div class=\"scroll\"><table class=\"stack\"><tr><th>claim</th><th class=\"words\">what</th><th>paper</th><th>here</th><th class=\"words\">kind</th><th class=\"words\">verdict</th></tr>{rows}</table></div>"
     ));
     page.heading("Side by side");
-    let bars: Vec<Bar> = ledger
+    let bars: Vec<Bar> = report
         .claims
         .iter()
         .filter(|c| c.paper > 0.0)
@@ -225,9 +147,9 @@ pub fn render(ledger: &Ledger) -> String {
         .map(|(c, ratio)| Bar {
             label: format!("{}: {}", c.id, c.what),
             parts: vec![ratio.clamp(0.0, 3.0)],
-            colour: match c.verdict.as_str() {
-                "met" => 2,
-                "direction" => 1,
+            colour: match c.verdict {
+                Verdict::Met => 2,
+                Verdict::Direction => 1,
                 _ => 3,
             },
             shown: format!("{ratio:.2}x"),
@@ -239,11 +161,11 @@ pub fn render(ledger: &Ledger) -> String {
         &chart::bars("ours as a multiple of the paper's", &bars, Some(1.0)),
         &csv,
     );
-    if !ledger.curves.is_empty() {
+    if !report.curves.is_empty() {
         page.heading("Over time");
     }
-    ledger.curves.iter().for_each(|curves| chart(&mut page, curves));
-    for table in &ledger.tables {
+    report.curves.iter().for_each(|curves| chart(&mut page, curves));
+    for table in &report.tables {
         if table.ratios {
             heat(&mut page, table);
             continue;
@@ -265,30 +187,35 @@ pub fn render(ledger: &Ledger) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Claim, Options, Paper, Rule};
     use super::*;
 
     #[test]
     fn a_claim_not_met_is_shown_as_not_met() {
-        let ledger: Ledger = serde_json::from_value(serde_json::json!({
-            "title": "A <paper>", "schema_version": 1,
-            "claims": [
-                { "id": "a", "place": "Fig 1", "what": "WAF", "workload": "w", "paper": 2.0, "ours": 1.9, "rule": "value", "margin": 0.2, "kind": "prediction", "fitted": false, "verdict": "met", "why": "" },
-                { "id": "b", "place": "Fig 2", "what": "latency", "workload": "w", "paper": 2.0, "ours": 9.0, "kind": "prediction", "verdict": "worse", "why": "another <buffer>" },
-                { "id": "c", "place": "Fig 3", "what": "erases", "workload": "-", "paper": 1.0, "ours": null, "kind": "prediction", "verdict": "not-computed", "why": "no trace" },
-                { "id": "d", "place": "Fig 4", "what": "share", "workload": "w", "paper": 1.0, "ours": 1.0, "kind": "input", "verdict": "met", "why": "" },
-            ],
-            "tables": [
-                { "title": "runs", "columns": ["scheme", "WAF"], "rows": [["lru", 1.5], ["x", null]] },
-                { "title": "heat", "columns": ["scheme", "w<1>"], "ratios": true,
-                  "rows": [["a+b", 0.25], ["a", 1.0], ["<c>", 1.5], ["d", null]] },
-            ],
-            "curves": [
-                { "title": "WAF of <w>", "x": "seconds", "y": "WAF", "series": [["a", [[0.0, 1.0], [2.0, 3.0]]], ["b<", [[1.0, 2.0]]]] },
-            ],
-            "notes": ["quick"],
-        }))
-        .expect("plain data");
-        let html = render(&ledger);
+        let mut report = Report::new(Paper::Waflash, &Options::default());
+        report.title = "A <paper>".into();
+        let claim =
+            |id: &str, what: &str, ours| Claim::new(id, "Fig 1", what, "w", 2.0, ours, Rule::Value(0.2));
+        report.claims = vec![
+            claim("a", "WAF", 1.9),
+            Claim { verdict: Verdict::Worse, why: "another <buffer>".into(), ..claim("b", "latency", 9.0) },
+            claim("c", "erases", f64::NAN),
+            claim("d", "share", 2.0).input(),
+        ];
+        let row = |name: &str, figure: f64| vec![Cell::from(name), figure.into()];
+        let mut runs = Table::new("runs", &["scheme", "WAF"]);
+        runs.rows = vec![row("lru", 1.5), row("x", f64::NAN)];
+        let mut heat = Table { ratios: true, ..Table::new("heat", &["scheme", "w<1>"]) };
+        heat.rows = vec![row("a+b", 0.25), row("a", 1.0), row("<c>", 1.5), row("d", f64::NAN)];
+        report.tables = vec![runs, heat];
+        report.curves = vec![Curves {
+            title: "WAF of <w>".into(),
+            x: "seconds".into(),
+            y: "WAF".into(),
+            series: vec![("a".into(), vec![(0.0, 1.0), (2.0, 3.0)]), ("b<".into(), vec![(1.0, 2.0)])],
+        }];
+        report.notes = vec!["quick".into()];
+        let html = render(&report);
         for part in [
             "1 of 3 predictions",
             "1 do not; 1 were not computed",
