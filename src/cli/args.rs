@@ -634,7 +634,7 @@ pub struct Report {
 }
 
 /// As many runs at a time as there are processors.
-fn workers() -> usize {
+pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

@@ -4,15 +4,14 @@ use nandle_cost::cost::{Answer, Cost, Question};
 use nandle_lab::units::{bytes, count, time};
 use std::fmt::Write;
 
-use super::terminal::{Failure, say, stop_on_interrupt};
+use super::args::workers;
+use super::terminal::{Failure, put, say, stop_on_interrupt};
 use super::watched;
 use crate::progress::Runs;
 
 /// `nandle cost`
 pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
-    let jobs = args
-        .jobs
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let jobs = args.jobs.map_or_else(workers, usize::from);
     let stop = stop_on_interrupt();
     let mut answers = Vec::new();
     for (number, trace) in args.traces.iter().enumerate() {
@@ -43,17 +42,13 @@ pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
         answers.push(answer?);
     }
     if let Some(path) = &args.json {
-        let text = match answers.as_slice() {
-            [answer] => serde_json::to_string_pretty(answer),
-            several => serde_json::to_string_pretty(several),
-        };
-        let text = text.unwrap_or_default() + "\n";
-        if path.as_os_str() == "-" {
-            return say(&text);
+        match answers.as_slice() {
+            [answer] => put(path, answer)?,
+            several => put(path, &several)?,
         }
-        std::fs::write(path, text).map_err(|e| {
-            Failure::Input(format!("{}: {e}; expected a file that can be written", path.display()))
-        })?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
     }
     if let [answer] = answers.as_slice() { say(&one(answer)) } else { say(&several(&answers)) }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use nandle_crash::again::Saved;
 use nandle_crash::campaign::{Campaign, Failed, Outcome, means, output_of};
 use nandle_crash::check::{Bench, Check, Verdict};
@@ -14,8 +13,10 @@ use nandle_lab::units::count;
 use nandle_observe::Task;
 use serde::Serialize;
 
-use super::terminal::{Failure, remark, say, stop_on_interrupt};
+use super::args::workers;
+use super::terminal::{Failure, json_text, put, remark, say, stop_on_interrupt};
 use super::watched::{CrashTest, FileSystem, Lie, files_of};
+use crate::progress::bar;
 
 impl From<nandle_crash::Error> for Failure {
     fn from(e: nandle_crash::Error) -> Self {
@@ -49,12 +50,7 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
     }
     let campaign = campaign(args)?;
     let stop = stop_on_interrupt();
-    let bar = ProgressBar::new(campaign.states);
-    if let Ok(style) =
-        ProgressStyle::with_template("[{bar:32}] {human_pos}/{human_len} states, {eta} left{msg}")
-    {
-        bar.set_style(style.progress_chars("=> "));
-    }
+    let bar = bar(campaign.states, "[{bar:32}] {human_pos}/{human_len} states, {eta} left{msg}");
     let done = campaign.go(stop, &|checked, _| bar.set_position(checked));
     bar.finish_and_clear();
     let outcome = done?;
@@ -64,19 +60,11 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
     };
     let report = report(&campaign, &outcome, told);
     let failed = report.failed;
-    match &args.json {
-        Some(path) => {
-            let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-            if path.as_os_str() == "-" {
-                say(&text)?;
-            } else {
-                std::fs::write(path, text).map_err(|e| {
-                    Failure::Input(format!("{}: {e}; expected a file that can be written", path.display()))
-                })?;
-                say(&words(&report))?;
-            }
-        }
-        None => say(&words(&report))?,
+    if let Some(path) = &args.json {
+        put(path, &report)?;
+    }
+    if args.json.as_deref() != Some(Path::new("-")) {
+        say(&words(&report))?;
     }
     for line in remarks(&report, &campaign) {
         remark(&format!("nandle: {line}"));
@@ -99,9 +87,6 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
         Some(disk) => disk.make(&files).map_err(nandle_crash::Error::from)?,
         None => files,
     };
-    let jobs = args
-        .jobs
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let task = Task {
         command: vec![args.run.clone().unwrap_or_default()],
         tree,
@@ -132,7 +117,7 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
         }),
         atomic: args.atomic.unwrap_or(0),
         seed: args.seed,
-        jobs,
+        jobs: args.jobs.map_or_else(workers, usize::from),
     })
 }
 
@@ -230,7 +215,7 @@ fn again(path: &Path, args: &CrashTest) -> Result<(), Failure> {
     let saved = Saved::read(path)?;
     let verdict: Verdict = saved.check(args.check.as_deref(), args.into.as_deref())?;
     if args.json.is_some() {
-        say(&(serde_json::to_string_pretty(&verdict).unwrap_or_default() + "\n"))?;
+        say(&json_text(&verdict))?;
     } else {
         say(&format!("{}\nNow: {}\n{}\n", saved.story.trim_end(), verdict.how, verdict.said))?;
     }

@@ -7,7 +7,7 @@ use nandle_lab::units::{parse_bytes, parse_count, time};
 use nandle_serve::ctl::ask;
 use nandle_serve::order::{Answer, Kind, Late, Order, Standing};
 
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, json_text, say};
 
 /// `nandle ctl`
 #[derive(Debug, Group)]
@@ -174,9 +174,7 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
     })?;
     match answer {
         Answer::Refused(why) => Err(Failure::Input(format!("{socket}: {why}"))),
-        Answer::Done { .. } if args.json => {
-            say(&(serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"))
-        }
+        Answer::Done { .. } if args.json => say(&json_text(&answer)),
         Answer::Done { said, .. } if !said.is_empty() => say(&format!("{said}\n")),
         Answer::Done { faults, .. } => say(&told(&faults)),
     }

@@ -13,7 +13,7 @@ use nandle_serve::calibrate::{self, Calibration};
 use serde_json::json;
 
 use super::args;
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, json_text, say};
 
 /// Programs that work with this one, and what for.
 const COMPANIONS: [(&str, &str); 6] = [
@@ -43,7 +43,7 @@ pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
     };
     check(
         "system",
-        Ok(format!("{} {}, {} processors", std::env::consts::OS, std::env::consts::ARCH, processors())),
+        Ok(format!("{} {}, {} processors", std::env::consts::OS, std::env::consts::ARCH, args::workers())),
     );
     check("presets", presets());
     check("simulator", simulate());
@@ -69,7 +69,7 @@ pub fn doctor(args: &args::Doctor) -> Result<(), Failure> {
     if args.listing.json {
         let version = env!("CARGO_PKG_VERSION");
         let all = json!({ "version": version, "ok": wrong == 0, "checks": checks, "at_hand": at_hand, "calibration": calibration.iter().map(Calibration::json).collect::<Vec<_>>() });
-        text = format!("{}\n", serde_json::to_string_pretty(&all).unwrap_or_default());
+        text = json_text(&all);
     }
     if args.calibrate && !args.listing.json {
         text += &calibrated(&calibration);
@@ -102,10 +102,6 @@ fn calibrated(all: &[Calibration]) -> String {
     }
     text += "a drive of so many times these requests a second wants `nandle serve --dilation` of twice that factor\n";
     text
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 fn presets() -> Result<String, String> {

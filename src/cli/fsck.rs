@@ -6,15 +6,13 @@ use nandle_lab::units::{bytes, count, time};
 use nandle_serve::image::check::{Check, check};
 
 use super::args;
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, json_text, say};
 
 /// `nandle fsck`
 pub fn fsck(args: &args::Fsck) -> Result<(), Failure> {
     let found = check(&args.image)?;
     if args.json {
-        let mut text = serde_json::to_string_pretty(&found).unwrap_or_default();
-        text.push('\n');
-        say(&text)?;
+        say(&json_text(&found))?;
     } else {
         say(&text(&found))?;
     }

@@ -98,6 +98,5 @@ pub fn validate(args: &args::Validate) -> Result<(), Failure> {
 
 /// `nandle schema`
 pub fn schema() -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(&config::schema()).unwrap_or_default();
-    say(&format!("{text}\n"))
+    say(&json_text(&config::schema()))
 }

@@ -10,7 +10,7 @@ use nandle_lab::{batch, logs};
 use serde::{Deserialize, Serialize};
 
 use super::args;
-use super::terminal::{Failure, say};
+use super::terminal::{Failure, json_text, put, say};
 
 /// Which runs of a directory its report is of, in which order.
 const ORDER: &str = "report.json";
@@ -26,9 +26,7 @@ pub fn remember(dir: &Path, title: &str, runs: &[PathBuf]) -> Result<(), Failure
     let name =
         |path: &PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let order = Order { title: title.to_owned(), runs: runs.iter().map(name).collect() };
-    let path = dir.join(ORDER);
-    let text = serde_json::to_string_pretty(&order).unwrap_or_default() + "\n";
-    std::fs::write(&path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
+    put(&dir.join(ORDER), &order)
 }
 
 /// The title of a report that has `done` of `wanted` runs.
@@ -52,7 +50,7 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
             )));
         };
         let value = logs::page(page, &Loaded::read(dir)?)?;
-        return say(&format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default()));
+        return say(&json_text(&value));
     }
     let mut written = Vec::new();
     let mut joint = Vec::new();

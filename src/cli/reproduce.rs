@@ -21,7 +21,7 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
     let options = Options {
         quick: args.quick,
         claim: args.claim.clone(),
-        threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        threads: args.threads.unwrap_or_else(args::workers),
         seed: args.seed,
         traces: args.traces.clone(),
     };

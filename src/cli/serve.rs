@@ -16,7 +16,7 @@ use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, http, image, nbd
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::args;
-use super::terminal::{Failure, remark, say};
+use super::terminal::{Failure, put, remark, say};
 use crate::table;
 
 /// How long a drive may take to take a connection, and then for each object.
@@ -497,7 +497,7 @@ fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<()
     };
     let summary = summarise(ssd, &ended.meter, context);
     if let Some(path) = &args.json {
-        json(&live::with_shadows(&summary, ended.report.punctuality.as_ref(), &ended.shadows), path)?;
+        put(path, &live::with_shadows(&summary, ended.report.punctuality.as_ref(), &ended.shadows))?;
         if path.as_os_str() == "-" {
             return Ok(());
         }
@@ -515,13 +515,4 @@ fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<()
         }
     }
     say(&text)
-}
-
-fn json(summary: &serde_json::Value, path: &Path) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(summary).unwrap_or_default();
-    text.push('\n');
-    if path.as_os_str() == "-" {
-        return say(&text);
-    }
-    std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
 }
