@@ -148,10 +148,6 @@ impl Geometry {
     pub fn block_bytes(&self) -> u64 {
         u64::from(self.pages_per_block) * u64::from(self.page_bytes)
     }
-    /// Physical pages of a plane.
-    pub fn pages_per_plane(&self) -> u64 {
-        u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block)
-    }
     /// Physical data bytes of the device.
     pub fn raw_bytes(&self) -> u64 {
         self.pages() * u64::from(self.page_bytes)

@@ -31,5 +31,5 @@ pub use nandle_io::Op;
 pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use quiet::quietly;
 pub use request::{Error, Request, Source, Turn};
-pub use trace::{Counts, Extent, Trace, Volume, extent, open, open_reader};
+pub use trace::{Counts, Trace, Volume, open, open_reader};
 pub use write::{WRITABLE, Writer, Written, convert, create, create_in};

@@ -111,40 +111,6 @@ pub fn open_reader(
     Trace::of(input, options)
 }
 
-/// How far a trace reaches, for fitting it onto a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Extent {
-    /// Requests of every kind.
-    pub requests: u64,
-    /// End of the highest read, write or trim, in bytes.
-    pub end_bytes: u64,
-    /// Time of the last request in nanoseconds.
-    pub duration_ns: u64,
-}
-
-/// Reads a trace once to find how far it reaches.
-///
-/// # Errors
-/// Those of [`open`] and of reading; standard input, which could not be read again afterwards.
-pub fn extent(path: &Path, options: &Options) -> Result<Extent, Error> {
-    if path.as_os_str() == "-" {
-        return Err(Error::Input(
-            "standard input cannot be read twice; save the trace to a file first".into(),
-        ));
-    }
-    let mut trace = open(path, options)?;
-    let (mut extent, mut requests) = (Extent::default(), Vec::with_capacity(4096));
-    loop {
-        requests.clear();
-        trace.fill(&mut requests, 4096)?;
-        let Some(last) = requests.last() else { return Ok(extent) };
-        extent.duration_ns = last.time_ns;
-        extent.requests += requests.len() as u64;
-        let end = requests.iter().map(|r| r.offset.saturating_add(r.bytes)).max().unwrap_or(0);
-        extent.end_bytes = extent.end_bytes.max(end);
-    }
-}
-
 impl Trace {
     fn of(input: Input, options: &Options) -> Result<Self, Error> {
         let mut warnings = Vec::new();

@@ -458,13 +458,6 @@ fn errors_name_file_line_and_expectation() {
 }
 
 #[test]
-fn the_extent_is_found_in_one_pass() {
-    let extent = nandle_trace::extent(&sample("msr.csv"), &Options::default()).unwrap();
-    assert_eq!((extent.requests, extent.end_bytes, extent.duration_ns), (5, 7 * MIB + 65536, 6_000_000));
-    assert!(nandle_trace::extent("-".as_ref(), &Options::default()).is_err());
-}
-
-#[test]
 fn windows_text_and_late_events_are_recognised() {
     let text = b"\xef\xbb\xbftime_ns,op,offset,bytes\r\n5,write,0,512\r\n";
     let mut trace = open_reader("bom", Box::new(&text[..]), &Options::default()).unwrap();

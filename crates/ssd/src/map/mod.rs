@@ -90,10 +90,6 @@ impl Map {
     pub fn bytes(&self) -> u64 {
         self.table.bytes(self.size)
     }
-    /// Bytes of a table with one plain entry for each logical page.
-    pub fn flat_bytes(&self) -> u64 {
-        Table::Flat.bytes(self.size)
-    }
     /// The second table, if the shape has one.
     #[inline]
     pub fn annex(&self) -> Option<&Annex> {
