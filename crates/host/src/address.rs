@@ -14,21 +14,24 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let port = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
-        let at = if text == "localhost" {
-            Some(SocketAddr::new(loopback, PORT))
-        } else if let Ok(port) = port.strip_prefix(':').unwrap_or(port).parse() {
-            Some(SocketAddr::new(loopback, port))
-        } else if let Ok(ip) = text.parse() {
-            Some(SocketAddr::new(ip, PORT))
-        } else {
-            text.parse().ok()
-        };
         let expected =
             || format!("{text:?}: expected HOST:PORT, :PORT, PORT or an IP address (loopback by default)");
-        at.map(Self).ok_or_else(expected)
+        tcp(text, PORT).map(Self).ok_or_else(expected)
     }
+}
+
+/// Of `HOST:PORT`, `:PORT`, `PORT` or `HOST`: loopback if no host is given, `port` if no port is.
+#[must_use]
+pub fn tcp(text: &str, port: u16) -> Option<SocketAddr> {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    if text == "localhost" {
+        return Some(SocketAddr::new(loopback, port));
+    }
+    let digits = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
+    if let Ok(port) = digits.strip_prefix(':').unwrap_or(digits).parse() {
+        return Some(SocketAddr::new(loopback, port));
+    }
+    text.parse().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
 }
 
 impl fmt::Display for Address {

@@ -4,7 +4,7 @@
 //! [`Drive`] joins the two: a file, or a part of it, becomes one object (FlashAlloc) or is trimmed.
 //! `libnandle` (`crates/capi`) and `libnandle_preload.so` (`crates/preload`) are built on it.
 
-mod address;
+pub mod address;
 pub mod drive;
 pub mod extents;
 pub mod initiator;

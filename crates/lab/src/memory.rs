@@ -7,6 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
 use crate::config::Drive;
+use crate::resources::kib;
 use crate::units::bytes;
 
 /// Bytes for each page of flash: its out-of-band area and its sequence number.
@@ -58,12 +59,6 @@ pub fn check(what: &str, need: u64) -> Result<(), Error> {
         ))),
         _ => Ok(()),
     }
-}
-
-/// A value of a file in `/proc`, in bytes.
-fn kib(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The smallest limit of this process' control group and those above it.

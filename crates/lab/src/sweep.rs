@@ -39,7 +39,7 @@ pub struct Grid {
     #[serde(deserialize_with = "count")]
     pub requests: Option<u64>,
     /// `open`, `closed` or `think`.
-    pub replay: Option<String>,
+    pub replay: Option<Mode>,
     /// Requests outstanding in a closed replay.
     pub iodepth: Option<u32>,
     /// Multiplies timestamps or gaps.
@@ -94,11 +94,11 @@ pub enum Goal {
 #[serde(deny_unknown_fields, default)]
 pub struct Reading {
     /// Format, if it shall not be found by content.
-    pub format: Option<String>,
+    pub format: Option<Format>,
     /// One volume of several.
     pub volume: Option<String>,
     /// Unit of the clock.
-    pub time_unit: Option<String>,
+    pub time_unit: Option<TimeUnit>,
 }
 
 impl Grid {
@@ -191,24 +191,9 @@ impl Grid {
         }
     }
 
-    fn options(&self) -> Result<Options, Error> {
-        let t = &self.trace;
-        let read =
-            |what: &str, value: &str, e: String| Error::input(format!("trace.{what} = {value:?}: {e}"));
-        Ok(Options {
-            format: t
-                .format
-                .as_deref()
-                .map(|f| f.parse::<Format>().map_err(|e| read("format", f, e.to_string())))
-                .transpose()?,
-            time_unit: t
-                .time_unit
-                .as_deref()
-                .map(|u| u.parse::<TimeUnit>().map_err(|e| read("time_unit", u, e.to_string())))
-                .transpose()?,
-            volume: t.volume.clone(),
-            ..Options::default()
-        })
+    fn options(&self) -> Options {
+        let Reading { format, ref volume, time_unit } = self.trace;
+        Options { format, time_unit, volume: volume.clone(), ..Options::default() }
     }
 
     /// All runs of the grid, in its order. Devices and schemes are checked; two combinations that come to
@@ -224,16 +209,7 @@ impl Grid {
     }
 
     fn combinations(&self) -> Result<Vec<Job>, Error> {
-        let mode = match self.replay.as_deref() {
-            None => None,
-            Some("open") => Some(Mode::Open),
-            Some("closed") => Some(Mode::Closed),
-            Some("think") => Some(Mode::Think),
-            Some(other) => {
-                return Err(Error::input(format!("replay = {other:?}: expected open, closed or think")));
-            }
-        };
-        let (options, settings, until) = (self.options()?, self.settings()?, self.until()?);
+        let (options, settings, until) = (self.options(), self.settings()?, self.until()?);
         let schemes: Vec<Option<&str>> = if self.schemes.is_empty() {
             vec![None]
         } else {
@@ -252,7 +228,7 @@ impl Grid {
                                 workload: workload.clone(),
                                 seed,
                                 requests: self.requests,
-                                mode,
+                                mode: self.replay,
                                 iodepth: self.iodepth,
                                 time_scale: self.time_scale,
                                 fit: self.fit,
@@ -475,7 +451,7 @@ mod tests {
         for (text, said) in [
             ("workload = ['x']", "unknown field `workload`"),
             ("devices = ['gc20']", "no workloads"),
-            ("workloads = ['random-write']\nreplay = 'fast'", "open, closed or think"),
+            ("workloads = ['random-write']\nreplay = 'fast'", "`open`, `closed`, `think`"),
             ("workloads = ['random-write']\n[overrides]\ngc.soft = 1", "in quotes"),
             ("workloads = ['random-write']\n[overrides]\n'gc.soft' = []", "at least one value"),
             ("workloads = ['random-write']\n[overrides]\n'gc.sfot' = 1", "gc.sfot"),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nandle_trace::synthetic::{self, Fitted, Phase, Replay, Target, Workload};
 use nandle_trace::{Options, Request, Source, fio};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -17,7 +18,8 @@ use crate::measure::Until;
 pub const DEFAULT_IODEPTH: u32 = 32;
 
 /// Which way of replaying is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// At the timestamps.
     Open,

@@ -1,7 +1,7 @@
 //! Where clients come in: addresses, the thread that accepts, and a thread for each client.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nandle_host::address::tcp;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::Error;
@@ -42,34 +43,20 @@ pub enum Place {
 const OWNERS: u32 = 0o600;
 
 impl Place {
-    /// Of `HOST:PORT`, `:PORT`, `PORT` or `HOST`: loopback if no host is given, `port` if no port is.
-    #[must_use]
-    pub fn tcp(text: &str, port: u16) -> Option<SocketAddr> {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        if text == "localhost" {
-            return Some(SocketAddr::new(loopback, port));
-        }
-        let digits = text.strip_prefix("localhost").filter(|rest| rest.starts_with(':')).unwrap_or(text);
-        if let Ok(port) = digits.strip_prefix(':').unwrap_or(digits).parse() {
-            return Some(SocketAddr::new(loopback, port));
-        }
-        text.parse().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).ok()
-    }
-
     /// A socket in the file system that is its owner's.
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self::Unix { path: path.into(), mode: OWNERS }
     }
 
-    /// Of what [`Self::tcp`] takes, or `unix:PATH`, or a path with a slash.
+    /// Of what [`tcp`] takes, or `unix:PATH`, or a path with a slash.
     ///
     /// # Errors
     /// What was expected.
     pub fn parse(text: &str, port: u16) -> Result<Self, String> {
         let place = match text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
             Some(path) => (!path.is_empty()).then(|| Self::unix(path)),
-            None => Self::tcp(text, port).map(Self::Tcp),
+            None => tcp(text, port).map(Self::Tcp),
         };
         place.ok_or_else(|| {
             format!(
