@@ -5,150 +5,86 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A trace format. `crates/trace/README.md` describes the line, the units and the traps of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// Microsoft Research Cambridge csv.
-    Msr,
-    /// Microsoft production server traces: an ETW dump as csv.
-    Msps,
-    /// Storage Performance Council / UMass csv.
-    Spc,
-    /// SYSTOR '17 virtual desktop csv.
-    Systor17,
-    /// Alibaba Cloud block storage csv.
-    Alibaba,
-    /// Tencent Cloud block storage csv.
-    Tencent,
-    /// Florida International University, blank-separated.
-    Fiu,
-    /// DiskSim ascii: milliseconds with a fraction.
-    Disksim,
-    /// SSDSim ascii: integer time.
-    Ssdsim,
-    /// MQSim ascii: integer time.
-    Mqsim,
-    /// FlashSim ascii: tab-separated, sizes in 4 KiB units.
-    Flashsim,
-    /// Sysinternals DiskMon log.
-    Diskmon,
-    /// WiscSee event file.
-    Wiscsee,
-    /// Text output of blkparse.
-    Blkparse,
-    /// blktrace's binary records.
-    Blktrace,
-    /// What biosnoop prints.
-    Biosnoop,
-    /// fio's iolog, version 2 or 3.
-    FioIolog,
-    /// VMware vscsiStats binary records, version 1 or 2.
-    Vscsi,
-    /// HP Labs' SRT binary records.
-    Srt,
-    /// Tab-separated with a header that names the columns.
-    Tsv,
-    /// This project's csv.
-    Nandle,
-    /// This project's Parquet.
-    NandleParquet,
-    /// A line format described by the user with a regular expression.
-    Regex,
+/// The formats, in the order in which they are listed to people: name on the command line, and what a line looks like.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $Format:ident, $name:literal, $line:literal;)*) => {
+        /// A trace format. `crates/trace/README.md` describes the line, the units and the traps of each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Format {
+            $($(#[$doc])* $Format,)*
+        }
+
+        impl Format {
+            /// Every format, in the order in which they are listed to people.
+            pub const ALL: [Format; [$($name),*].len()] = [$(Format::$Format),*];
+
+            /// The name used on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Format::$Format => $name,)*
+                }
+            }
+
+            /// What a line looks like, in one line.
+            #[must_use]
+            pub fn line(self) -> &'static str {
+                match self {
+                    $(Format::$Format => $line,)*
+                }
+            }
+        }
+    };
 }
 
-impl Format {
-    /// Every format, in the order in which they are listed to people.
-    pub const ALL: [Format; 23] = [
-        Format::Msr,
-        Format::Msps,
-        Format::Spc,
-        Format::Systor17,
-        Format::Alibaba,
-        Format::Tencent,
-        Format::Fiu,
-        Format::Disksim,
-        Format::Ssdsim,
-        Format::Mqsim,
-        Format::Flashsim,
-        Format::Diskmon,
-        Format::Wiscsee,
-        Format::Blkparse,
-        Format::Blktrace,
-        Format::Biosnoop,
-        Format::FioIolog,
-        Format::Vscsi,
-        Format::Srt,
-        Format::Tsv,
-        Format::Nandle,
-        Format::NandleParquet,
-        Format::Regex,
-    ];
-
-    /// The name used on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Msr => "msr",
-            Format::Msps => "msps",
-            Format::Spc => "spc",
-            Format::Systor17 => "systor17",
-            Format::Alibaba => "alibaba",
-            Format::Tencent => "tencent",
-            Format::Fiu => "fiu",
-            Format::Disksim => "disksim",
-            Format::Ssdsim => "ssdsim",
-            Format::Mqsim => "mqsim",
-            Format::Flashsim => "flashsim",
-            Format::Diskmon => "diskmon",
-            Format::Wiscsee => "wiscsee",
-            Format::Blkparse => "blkparse",
-            Format::Blktrace => "blktrace",
-            Format::Biosnoop => "biosnoop",
-            Format::FioIolog => "fio-iolog",
-            Format::Vscsi => "vscsi",
-            Format::Srt => "srt",
-            Format::Tsv => "tsv",
-            Format::Nandle => "nandle",
-            Format::NandleParquet => "nandle-parquet",
-            Format::Regex => "regex",
-        }
-    }
-
-    /// What a line looks like, in one line.
-    #[must_use]
-    pub fn line(self) -> &'static str {
-        match self {
-            Format::Msr => "Timestamp(100 ns),Hostname,DiskNumber,Read|Write,Offset(B),Size(B),ResponseTime",
-            Format::Msps => "BeginHeader..EndHeader, then DiskRead|DiskWrite|DiskFlush, TimeStamp(us), ...",
-            Format::Spc => "ASU,LBA(512 B),Size(B),r|w,Timestamp(s)",
-            Format::Systor17 => "Timestamp(s),Response,R|W,LUN,Offset(B),Size(B)",
-            Format::Alibaba => "device_id,R|W,offset(B),length(B),timestamp(us)",
-            Format::Tencent => "Timestamp(s),Offset(512 B),Size(512 B),0=read|1=write,VolumeID",
-            Format::Fiu => "time(ns) pid process lba(512 B) size(512 B) R|W major minor md5",
-            Format::Disksim => "time(ms, with a fraction) device lba(512 B) size(512 B) flags(bit 0: 1=read)",
-            Format::Ssdsim | Format::Mqsim => {
-                "time(ns or us, integer) device lba(512 B) size(512 B) 1=read|0=write"
-            }
-            Format::Flashsim => {
-                "time(ms) <tab> device <tab> lba(512 B) <tab> size(4 KiB) <tab> 1=read|0=write"
-            }
-            Format::Diskmon => "number time(s) duration(s) disk Read|Write sector(512 B) length(512 B)",
-            Format::Wiscsee => "pid D|C read|write|discard offset(B) size(B) time(s) gap(s) sync",
-            Format::Blkparse => {
-                "major,minor cpu sequence time(s) pid action rwbs sector(512 B) + size(512 B)"
-            }
-            Format::Blktrace => "binary records of 48 bytes and more (version 7)",
-            Format::Biosnoop => "TIME(s) COMM PID DISK T SECTOR(512 B) BYTES [QUE(ms)] LAT(ms)",
-            Format::FioIolog => "'fio version 2 iolog' or 'fio version 3 iolog', then file operations",
-            Format::Vscsi => "binary records of 32 (version 1) or 40 bytes (version 2)",
-            Format::Srt => "binary records of 32-bit words (HP Labs), a text header in front or not",
-            Format::Tsv => "header with tabs that names time, op, offset (or lba) and size, then rows",
-            Format::Nandle => "header time_ns,op,offset,bytes,stream,object,fua, then rows",
-            Format::NandleParquet => "Parquet with time_ns, op, offset, bytes, stream, object, fua",
-            Format::Regex => "whatever your expression matches",
-        }
-    }
+formats! {
+    /// Microsoft Research Cambridge csv.
+    Msr, "msr", "Timestamp(100 ns),Hostname,DiskNumber,Read|Write,Offset(B),Size(B),ResponseTime";
+    /// Microsoft production server traces: an ETW dump as csv.
+    Msps, "msps", "BeginHeader..EndHeader, then DiskRead|DiskWrite|DiskFlush, TimeStamp(us), ...";
+    /// Storage Performance Council / UMass csv.
+    Spc, "spc", "ASU,LBA(512 B),Size(B),r|w,Timestamp(s)";
+    /// SYSTOR '17 virtual desktop csv.
+    Systor17, "systor17", "Timestamp(s),Response,R|W,LUN,Offset(B),Size(B)";
+    /// Alibaba Cloud block storage csv.
+    Alibaba, "alibaba", "device_id,R|W,offset(B),length(B),timestamp(us)";
+    /// Tencent Cloud block storage csv.
+    Tencent, "tencent", "Timestamp(s),Offset(512 B),Size(512 B),0=read|1=write,VolumeID";
+    /// Florida International University, blank-separated.
+    Fiu, "fiu", "time(ns) pid process lba(512 B) size(512 B) R|W major minor md5";
+    /// DiskSim ascii: milliseconds with a fraction.
+    Disksim, "disksim", "time(ms, with a fraction) device lba(512 B) size(512 B) flags(bit 0: 1=read)";
+    /// SSDSim ascii: integer time.
+    Ssdsim, "ssdsim", "time(ns or us, integer) device lba(512 B) size(512 B) 1=read|0=write";
+    /// MQSim ascii: integer time.
+    Mqsim, "mqsim", "time(ns or us, integer) device lba(512 B) size(512 B) 1=read|0=write";
+    /// FlashSim ascii: tab-separated, sizes in 4 KiB units.
+    Flashsim, "flashsim", "time(ms) <tab> device <tab> lba(512 B) <tab> size(4 KiB) <tab> 1=read|0=write";
+    /// Sysinternals DiskMon log.
+    Diskmon, "diskmon", "number time(s) duration(s) disk Read|Write sector(512 B) length(512 B)";
+    /// WiscSee event file.
+    Wiscsee, "wiscsee", "pid D|C read|write|discard offset(B) size(B) time(s) gap(s) sync";
+    /// Text output of blkparse.
+    Blkparse, "blkparse", "major,minor cpu sequence time(s) pid action rwbs sector(512 B) + size(512 B)";
+    /// blktrace's binary records.
+    Blktrace, "blktrace", "binary records of 48 bytes and more (version 7)";
+    /// What biosnoop prints.
+    Biosnoop, "biosnoop", "TIME(s) COMM PID DISK T SECTOR(512 B) BYTES [QUE(ms)] LAT(ms)";
+    /// fio's iolog, version 2 or 3.
+    FioIolog, "fio-iolog", "'fio version 2 iolog' or 'fio version 3 iolog', then file operations";
+    /// VMware vscsiStats binary records, version 1 or 2.
+    Vscsi, "vscsi", "binary records of 32 (version 1) or 40 bytes (version 2)";
+    /// HP Labs' SRT binary records.
+    Srt, "srt", "binary records of 32-bit words (HP Labs), a text header in front or not";
+    /// Tab-separated with a header that names the columns.
+    Tsv, "tsv", "header with tabs that names time, op, offset (or lba) and size, then rows";
+    /// This project's csv.
+    Nandle, "nandle", "header time_ns,op,offset,bytes,stream,object,fua, then rows";
+    /// This project's Parquet.
+    NandleParquet, "nandle-parquet", "Parquet with time_ns, op, offset, bytes, stream, object, fua";
+    /// A line format described by the user with a regular expression.
+    Regex, "regex", "whatever your expression matches";
 }
 
 impl fmt::Display for Format {
