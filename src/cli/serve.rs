@@ -12,7 +12,8 @@ use nandle_lab::units::bytes;
 use nandle_serve::driver::End;
 use nandle_serve::listen::Place;
 use nandle_serve::live::{self, Monitor};
-use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, http, image, nbd, nvme_tcp};
+use nandle_serve::tls::Tls;
+use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, fuse, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::args;
@@ -90,11 +91,13 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let sector = drive.config.geometry.sector_bytes;
     let mut text = format!("{name} | {scheme} | {size} in sectors of {sector} bytes\n");
     let about = format!("{name} ({scheme})");
-    let tls = args.tls_certificates.as_deref().map(certificates).transpose()?;
+    let tls = args.tls_certificates.as_deref().map(Tls::load).transpose()?;
     let servers = args
         .nbd
         .iter()
-        .map(|at| disks(&at.clone().with_mode(args.socket_mode), &device, &about, tls.as_ref()))
+        .map(|at| {
+            nbd::Server::start(&at.clone().with_mode(args.socket_mode), device.clone(), &about, tls.as_ref())
+        })
         .collect::<Result<Vec<_>, _>>()?;
     for server in &servers {
         text += &format!("nbd    {}\n", server.address());
@@ -107,7 +110,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         .iter()
         .map(|at| {
             let model = nvme_tcp::model::Model::new(&drive.config, device.shape(), &identity);
-            subsystem(*at, &device, model, tls.as_ref())
+            nvme_tcp::Server::start(*at, device.clone(), model, tls.as_ref())
         })
         .collect::<Result<Vec<_>, _>>()?;
     for host in &hosts {
@@ -124,12 +127,9 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     for path in &args.vhost_user {
         text += &format!("vhost  {}\n", path.display());
     }
-    let mounted = match &args.fuse {
-        Some(path) => Some(mount(path, &device)?),
-        None => None,
-    };
-    if let (Some(mounted), Some(path)) = (&mounted, &args.fuse) {
-        text += &format!("fuse   {}\n", mounted_file(mounted, path));
+    let mounted = args.fuse.as_deref().map(|path| fuse::mount(path, device.clone())).transpose()?;
+    if let Some(mounted) = &mounted {
+        text += &format!("fuse   {}\n", mounted.file().display());
     }
     let disk = args.ublk.map(|number| ublk::Server::prepare(number, &device)).transpose()?;
     if let Some(disk) = &disk {
@@ -317,77 +317,6 @@ fn device(args: &args::Serve) -> Result<(Drive, Option<image::Opened>), Failure>
         eprintln!("nandle: {}: and {} more", path.display(), opened.damage.len() - MOST_DAMAGE);
     }
     Ok((drive, Some(opened)))
-}
-
-#[cfg(feature = "tls")]
-use nandle_serve::tls::Tls;
-#[cfg(not(feature = "tls"))]
-enum Tls {}
-
-#[cfg(feature = "tls")]
-fn certificates(dir: &Path) -> Result<Tls, Failure> {
-    Ok(Tls::load(dir)?)
-}
-#[cfg(not(feature = "tls"))]
-fn certificates(_: &Path) -> Result<Tls, Failure> {
-    Err(Failure::Input(
-        "--tls-certificates: this program was built without TLS; expected no such option".into(),
-    ))
-}
-
-/// NBD at an address, by TLS if there are certificates.
-fn disks(
-    at: &nbd::Address,
-    device: &Device,
-    about: &str,
-    tls: Option<&Tls>,
-) -> Result<nbd::Server, nandle_serve::Error> {
-    match tls {
-        None => nbd::Server::start(at, device.clone(), about),
-        #[cfg(feature = "tls")]
-        Some(tls) => nbd::Server::start_secured(at, device.clone(), about, tls),
-        #[cfg(not(feature = "tls"))]
-        Some(tls) => match *tls {},
-    }
-}
-
-/// An NVM subsystem at an address, by TLS if there are certificates.
-fn subsystem(
-    at: nvme_tcp::Address,
-    device: &Device,
-    model: nvme_tcp::model::Model,
-    tls: Option<&Tls>,
-) -> Result<nvme_tcp::Server, nandle_serve::Error> {
-    match tls {
-        None => nvme_tcp::Server::start(at, device.clone(), model),
-        #[cfg(feature = "tls")]
-        Some(tls) => nvme_tcp::Server::start_secured(at, device.clone(), model, tls),
-        #[cfg(not(feature = "tls"))]
-        Some(tls) => match *tls {},
-    }
-}
-
-#[cfg(all(feature = "fuse", target_os = "linux"))]
-type Mounted = nandle_serve::fuse::Mounted;
-#[cfg(not(all(feature = "fuse", target_os = "linux")))]
-type Mounted = ();
-
-#[cfg(all(feature = "fuse", target_os = "linux"))]
-fn mount(path: &Path, device: &Device) -> Result<Mounted, Failure> {
-    Ok(nandle_serve::fuse::mount(path, device.clone())?)
-}
-#[cfg(not(all(feature = "fuse", target_os = "linux")))]
-fn mount(_: &Path, _: &Device) -> Result<Mounted, Failure> {
-    Err(Failure::Input("--fuse: this program was built without FUSE; expected --nbd ADDR instead".into()))
-}
-
-#[cfg(all(feature = "fuse", target_os = "linux"))]
-fn mounted_file(mounted: &Mounted, _: &Path) -> String {
-    mounted.file().display().to_string()
-}
-#[cfg(not(all(feature = "fuse", target_os = "linux")))]
-fn mounted_file((): &Mounted, path: &Path) -> String {
-    path.display().to_string()
 }
 
 #[cfg(all(feature = "ublk", target_os = "linux"))]

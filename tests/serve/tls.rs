@@ -2,7 +2,7 @@
 //! Method: the real server; nbdinfo, nbdcopy and qemu-img as clients where they are installed, and our initiator through
 //! a tunnel of OpenSSL's own client, with certificates made for the test; and bytes of our own where nothing secret was
 //! agreed on.
-#![cfg(all(feature = "tls", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 use crate::served;
 

@@ -7,7 +7,6 @@
 mod calls;
 pub mod disk;
 pub mod event;
-#[cfg(feature = "fuse")]
 mod fuse;
 mod places;
 mod recorder;

@@ -69,14 +69,12 @@ impl State {
     }
 
     /// What was done last.
-    #[cfg(feature = "fuse")]
     #[must_use]
     pub fn last(&self) -> Option<&What> {
         self.events.last().map(|event| &event.what)
     }
 
     /// The write that was written down last returned only when it was durable.
-    #[cfg(feature = "fuse")]
     pub fn make_last_durable(&mut self) {
         if let Some(Event { what: What::Write { durable, .. }, .. }) = self.events.last_mut() {
             *durable = true;

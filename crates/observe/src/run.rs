@@ -7,14 +7,12 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use crate::Error;
-#[cfg(feature = "fuse")]
 use crate::disk::DISK;
 use crate::disk::Disk;
 use crate::event::Event;
 use crate::places::{self, Locate};
 use crate::recorder::Recorder;
 use crate::tree::Tree;
-#[cfg(feature = "fuse")]
 use crate::uml::Guest;
 
 /// The variable that says where the observed folder is.
@@ -103,7 +101,6 @@ impl Task {
         }
     }
 
-    #[cfg(feature = "fuse")]
     fn by_fuse(&self, path: &Path, recorder: Recorder, stop: &AtomicBool) -> Result<Observation, Error> {
         let mounted = crate::fuse::mount(path, recorder.clone()).map_err(Error::NoFuse)?;
         let status = match &self.disk {
@@ -132,11 +129,6 @@ impl Task {
         Ok(self.done(&recorder, status, Means::Fuse))
     }
 
-    #[cfg(not(feature = "fuse"))]
-    fn by_fuse(&self, _: &Path, _: Recorder, _: &AtomicBool) -> Result<Observation, Error> {
-        Err(Error::NoFuse(io::Error::other("not in this build")))
-    }
-
     fn by_calls(&self, path: &Path, recorder: Recorder, stop: &AtomicBool) -> Result<Observation, Error> {
         if let Some(locate) = self.places {
             places::probe(path, locate)?;
@@ -154,7 +146,6 @@ impl Task {
         Observation { before: self.tree.clone(), events, after, status, means }
     }
 
-    #[cfg(feature = "fuse")]
     fn go(
         &self,
         mut command: Command,

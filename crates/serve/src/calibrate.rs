@@ -169,14 +169,14 @@ fn measure(
     let mut all = Vec::new();
     let path = dir.join("nbd");
     let at = format!("unix:{}", path.display()).parse::<nbd::Address>().map_err(Error::input)?;
-    let server = nbd::Server::start(&at, device.clone(), "calibration")?;
+    let server = nbd::Server::start(&at, device.clone(), "calibration", None)?;
     let measured =
         Nbd::connect(&path).and_then(|mut client| calibrate("NBD, unix socket", &mut client, time));
     all.push(measured.map_err(|e| Error::io("NBD", e))?);
     drop(server);
     let model = nvme_tcp::model::Model::new(config, device.shape(), "calibration");
     let at = "127.0.0.1:0".parse::<nvme_tcp::Address>().map_err(Error::input)?;
-    let server = nvme_tcp::Server::start(at, device.clone(), model)?;
+    let server = nvme_tcp::Server::start(at, device.clone(), model, None)?;
     let connected = Host::connect(server.address().0, &initiator::Options::default()).and_then(|mut host| {
         let blocks = BYTES / host.block_bytes()?;
         calibrate("NVMe/TCP, loopback", &mut Nvme { host, blocks }, time)

@@ -3,8 +3,8 @@
 //! [`driver`] owns the drive and the wall clock: one thread, requests in through a bounded queue,
 //! answers at the modelled time and never before. [`plan`] turns bytes into whole sectors, [`image`]
 //! keeps the flash in a file. [`live`] watches, with [`live::shadow`]s beside, and [`http`] shows it. Each
-//! transport is a folder of its own that knows only [`Device::submit`]: [`nbd`], [`nvme_tcp`], `fuse`, `ublk` and
-//! `vhost_user` (features `fuse`, `ublk` and `vhost-user`, Linux).
+//! transport is a folder of its own that knows only [`Device::submit`]: [`nbd`], [`nvme_tcp`], [`fuse`], `ublk` and
+//! `vhost_user` (features `ublk` and `vhost-user`).
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,6 @@ mod deadline;
 mod device;
 pub mod driver;
 mod error;
-#[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod http;
 pub mod image;
@@ -35,7 +34,6 @@ pub mod overload;
 pub mod plan;
 mod report;
 mod request;
-#[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]
 pub mod ublk;

@@ -12,6 +12,7 @@ use super::session::{Action, Session, Ticket};
 use crate::deadline::Hearing;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::outbox::{self, Outbox, Pending};
+use crate::tls::Tls;
 use crate::{Device, Error, plan};
 
 /// Clients at a time; further ones are turned away.
@@ -55,8 +56,7 @@ impl fmt::Display for Address {
 struct Shared {
     device: Device,
     description: String,
-    #[cfg(feature = "tls")]
-    tls: Option<crate::tls::Tls>,
+    tls: Option<Tls>,
 }
 
 /// A port or socket at which clients are served, until dropped.
@@ -65,38 +65,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address` and serves whoever comes, until dropped.
+    /// Listens at `address` and serves whoever comes, until dropped; with `tls`, those who speak it and no others.
     ///
     /// # Errors
     /// If the address cannot be had.
-    pub fn start(address: &Address, device: Device, description: &str) -> Result<Self, Error> {
-        Self::listen(
-            address,
-            Shared {
-                device,
-                description: description.to_owned(),
-                #[cfg(feature = "tls")]
-                tls: None,
-            },
-        )
-    }
-
-    /// The same for clients that speak TLS, and no others.
-    ///
-    /// # Errors
-    /// If the address cannot be had.
-    #[cfg(feature = "tls")]
-    pub fn start_secured(
+    pub fn start(
         address: &Address,
         device: Device,
         description: &str,
-        tls: &crate::tls::Tls,
+        tls: Option<&Tls>,
     ) -> Result<Self, Error> {
-        let tls = Some(tls.clone());
-        Self::listen(address, Shared { device, description: description.to_owned(), tls })
-    }
-
-    fn listen(address: &Address, shared: Shared) -> Result<Self, Error> {
+        let shared = Shared { device, description: description.to_owned(), tls: tls.cloned() };
         let manner = Manner { option: "--nbd", thread: "nbd", most: MOST_CLIENTS };
         let serve = move |stream: &Arc<Stream>, slot, clients: &Clients<()>| {
             let _ = converse(stream, &shared, &|| clients.settled(slot));
@@ -113,7 +92,6 @@ impl Server {
 
 /// A client, from greeting to farewell.
 fn converse(stream: &Arc<Stream>, shared: &Shared, settled: &dyn Fn()) -> io::Result<()> {
-    #[cfg(feature = "tls")]
     if let Some(tls) = &shared.tls {
         let flags = super::secure::starttls(stream)?;
         let session = Session::secured(shared.device.shape(), &shared.description, &flags);

@@ -5,7 +5,6 @@
 //! (the sector) cost a read-modify-write.
 
 pub mod listen;
-#[cfg(feature = "tls")]
 mod secure;
 pub mod session;
 pub mod wire;

@@ -20,6 +20,7 @@ use crate::deadline::Hearing;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::lock::lock;
 use crate::outbox::{self, Outbox, Pending};
+use crate::tls::Tls;
 use crate::{Device, Error, Fault, Io, Outcome};
 
 /// Connections at a time; further ones are turned away.
@@ -70,41 +71,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address` and serves whoever comes, until dropped.
+    /// Listens at `address` and serves whoever comes, until dropped; with `tls`, hosts that speak it from the first byte
+    /// on, and no others.
     ///
     /// # Errors
     /// If the address cannot be had, or the drive is none that NVMe can describe.
-    pub fn start(address: Address, device: Device, model: Model) -> Result<Self, Error> {
-        Self::listen(address, device, model, |stream, serve| serve(stream))
-    }
-
-    /// The same for hosts that speak TLS from the first byte on, and no others.
-    ///
-    /// # Errors
-    /// As without it.
-    #[cfg(feature = "tls")]
-    pub fn start_secured(
-        address: Address,
-        device: Device,
-        model: Model,
-        tls: &crate::tls::Tls,
-    ) -> Result<Self, Error> {
-        let tls = tls.clone();
-        Self::listen(address, device, model, move |stream, serve| {
-            tls.accept(stream)?.serve(stream, "nvme tls", serve)
-        })
-    }
-
-    /// `within` has a host served on the connection where its bytes are plain.
-    fn listen(
-        address: Address,
-        device: Device,
-        model: Model,
-        within: impl Fn(&Arc<Stream>, &dyn Fn(&Arc<Stream>) -> io::Result<()>) -> io::Result<()>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Result<Self, Error> {
+    pub fn start(address: Address, device: Device, model: Model, tls: Option<&Tls>) -> Result<Self, Error> {
         let sector = model.shape.sector_bytes;
         if !sector.is_power_of_two() || sector < 512 {
             return Err(Error::input(format!(
@@ -123,11 +95,11 @@ impl Server {
         });
         let manner = Manner { option: "--nvme-tcp", thread: "nvme", most: MOST_CLIENTS };
         let serve = {
-            let shared = shared.clone();
+            let (shared, tls) = (shared.clone(), tls.cloned());
             move |stream: &Arc<Stream>, slot, clients: &Clients<Note>| {
                 let portal =
                     stream.portal().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
-                let _ = within(stream, &|stream| {
+                let serve = |stream: &Arc<Stream>| {
                     let device = shared.device.client("nvme-tcp", "namespace 1");
                     let account = device.account();
                     let mut session = Session::of(portal, account.clone());
@@ -135,7 +107,13 @@ impl Server {
                     let result = connection.converse(&mut session);
                     connection.depart(&session);
                     result
-                });
+                };
+                let _ = match &tls {
+                    None => serve(stream),
+                    Some(tls) => {
+                        tls.accept(stream).and_then(|inside| inside.serve(stream, "nvme tls", serve))
+                    }
+                };
             }
         };
         let listening = Listening::start(&Place::Tcp(address.0), manner, serve)?;
