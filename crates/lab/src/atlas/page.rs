@@ -6,7 +6,8 @@ use std::path::Path;
 use super::data::Atlas;
 use super::verdict::verdicts;
 use crate::Error;
-use crate::report::{STYLE, chart::escape};
+use crate::report::chart::escape;
+use crate::report::page::{Csv, STYLE};
 use crate::units::count;
 
 /// The page. What the reader chooses from is plain data in it, which its script shows.
@@ -71,36 +72,21 @@ pub fn page(atlas: &Atlas) -> String {
 /// The rows, one a line.
 #[must_use]
 pub fn csv(atlas: &Atlas) -> String {
-    let mut out = String::from(
-        "drive,trace,scheme,logical_bytes,requests,waf,steady,waf_host,waf_padding,waf_gc,waf_merge,waf_map,waf_meta,waf_parity,\
-         write_mean_ns,write_p99_ns,read_mean_ns,read_p99_ns,map_bytes,verified_sectors,refused\n",
-    );
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
+    let heads = "drive,trace,scheme,logical_bytes,requests,waf,steady,waf_host,waf_padding,waf_gc,waf_merge,waf_map,waf_meta,waf_parity,\
+                 write_mean_ns,write_p99_ns,read_mean_ns,read_p99_ns,map_bytes,verified_sectors,refused";
+    let mut csv = Csv::new(heads.split(','));
     let some = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
     for row in &atlas.rows {
-        let mut fields = vec![
-            quoted(&row.drive),
-            quoted(&row.trace),
-            quoted(&row.scheme),
-            row.logical_bytes.to_string(),
-            row.requests.to_string(),
-            some(row.waf),
-            row.steady.to_string(),
-        ];
+        let (logical, requests) = (row.logical_bytes.to_string(), row.requests.to_string());
+        let mut fields = vec![row.drive.clone(), row.trace.clone(), row.scheme.clone(), logical, requests];
+        fields.extend([some(row.waf), row.steady.to_string()]);
         fields.extend(row.waf_parts.iter().map(f64::to_string));
         fields.extend([row.write_mean_ns, row.write_p99_ns, row.read_mean_ns, row.read_p99_ns].map(some));
         fields.extend([row.map_bytes.to_string(), row.verified_sectors.to_string()]);
-        fields.push(row.refused.as_deref().map_or_else(String::new, quoted));
-        out += &fields.join(",");
-        out.push('\n');
+        fields.push(row.refused.clone().unwrap_or_default());
+        csv.row(fields);
     }
-    out
+    csv.0
 }
 
 /// Writes the data, the rows and the page to a directory.

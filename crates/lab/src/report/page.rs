@@ -141,9 +141,9 @@ pub(crate) fn slug(title: &str) -> String {
     out.trim_end_matches('-').to_owned()
 }
 
-/// The data of a chart.
+/// The data of a chart, or of the atlas.
 #[derive(Debug, Default)]
-pub(crate) struct Csv(String);
+pub(crate) struct Csv(pub String);
 
 impl Csv {
     pub(crate) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
