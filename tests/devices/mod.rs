@@ -606,7 +606,7 @@ pub fn unit_devices() -> Vec<(&'static str, DeviceConfig)> {
             "units of two planes, mrsm, lru, tiny mapping cache",
             with(8192, &|c| {
                 c.scheme.mapping = "mrsm".into();
-                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 64, switch_after: 2 };
+                c.scheme.mrsm = MrsmConfig { pieces: 4, region_pages: 64, switch_after: 2 };
                 c.buffer.bytes = 32 << 10;
                 c.map_cache.bytes = 16384;
                 c.geometry.blocks_per_plane = 28;
@@ -806,12 +806,12 @@ pub fn slc_devices() -> Vec<(&'static str, DeviceConfig)> {
     ]
 }
 
-/// Devices with areas over page borders, and with regions mapped by sub-page.
+/// Devices with areas over page borders, and with regions mapped by piece.
 pub fn border_devices() -> Vec<(&'static str, DeviceConfig)> {
-    let with = |mapping: &str, sub_pages: u32, region_pages: u32, f: &dyn Fn(&mut DeviceConfig)| {
+    let with = |mapping: &str, pieces: u32, region_pages: u32, f: &dyn Fn(&mut DeviceConfig)| {
         let mut c = base();
         c.scheme.mapping = mapping.into();
-        c.scheme.mrsm = MrsmConfig { sub_pages, region_pages, switch_after: 16 / sub_pages };
+        c.scheme.mrsm = MrsmConfig { pieces, region_pages, switch_after: 16 / pieces };
         c.op_ratio = 1.2;
         f(&mut c);
         c
@@ -913,7 +913,7 @@ pub fn combined_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.buffer.bytes = 32 << 10;
                 c.scheme.buffer = "mca".into();
                 c.scheme.mapping = "mrsm".into();
-                c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
+                c.scheme.mrsm = MrsmConfig { pieces: 4, region_pages: 32, switch_after: 2 };
                 c.scheme.allocation = "papa".into();
                 c.scheme.streams = "fdp".into();
                 c.streams.count = 2;

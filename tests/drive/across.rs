@@ -149,29 +149,69 @@ fn areas_take_no_more_pages_than_can_be_spared() {
 }
 
 #[test]
-fn mrsm_writes_sub_pages_without_reading() {
+fn mrsm_writes_pieces_without_reading() {
     let mut config = paper("mrsm");
     config.scheme.mrsm.switch_after = 2;
     let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
     let write = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Write, lsn, sectors);
+    let read = |lsn: u64, sectors: u64| move |ssd: &mut Ssd| _ = one(ssd, Op::Read, lsn, sectors);
+    let logical = u64::from(ssd.layout().logical_pages);
+    let further = |ssd: &Ssd| ssd.flash().map().tree().expect("the table is a tree").nodes() - logical;
     assert_eq!(cost(&mut ssd, write(0, 64)), (4, 0));
     // By page: read, modify, write. The second update splits the region, and no longer reads.
     assert_eq!(cost(&mut ssd, write(0, 8)), (1, 1));
     assert_eq!(cost(&mut ssd, write(0, 8)), (1, 0));
-    assert_eq!(mrsm(&ssd).split_regions, 1);
-    // Half a page on both sides of a border: packed into one page; the read needs only that.
-    assert_eq!(cost(&mut ssd, write(24, 16)), (1, 0));
-    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 24, 16)), (0, 1));
-    // Parts of sub-pages are completed from where the rest is.
-    assert_eq!(cost(&mut ssd, write(44, 8)), (1, 2));
-    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 0, 64)), (0, 6));
-    // A full page brings itself together.
+    assert_eq!((mrsm(&ssd).split_regions, further(&ssd)), (1, 1));
+    // On any sector, over a border: packed into one page, and read from there. Two pieces more.
+    assert_eq!(cost(&mut ssd, write(27, 10)), (1, 0));
+    assert_eq!(cost(&mut ssd, read(27, 10)), (0, 1));
+    assert_eq!(further(&ssd), 3);
+    // The same again replaces them; a part of one cuts its page in three; none is read.
+    assert_eq!(cost(&mut ssd, write(27, 10)), (1, 0));
+    assert_eq!(further(&ssd), 3);
+    assert_eq!(cost(&mut ssd, write(50, 3)), (1, 0));
+    assert_eq!(further(&ssd), 5);
+    assert_eq!(cost(&mut ssd, read(48, 16)), (0, 2));
+    // A fourth piece is too many: the page is read where it lies, and written whole.
+    assert_eq!(cost(&mut ssd, write(60, 1)), (1, 2));
+    assert_eq!((mrsm(&ssd).merged, further(&ssd)), (1, 3));
+    // What is trimmed inside a piece leaves a hole and no piece.
+    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Trim, 52, 4)), (0, 0));
+    assert_eq!(further(&ssd), 3);
+    // Full pages bring themselves together.
     assert_eq!(cost(&mut ssd, write(0, 64)), (4, 0));
-    assert_eq!(cost(&mut ssd, |ssd| _ = one(ssd, Op::Read, 0, 64)), (0, 4));
+    assert_eq!((cost(&mut ssd, read(0, 64)), further(&ssd)), ((0, 4), 0));
 }
 
 #[test]
-fn a_region_goes_by_sub_page_and_back() {
+fn searches_and_updates_of_the_table_are_counted() {
+    let accesses = |mapping: &str, f: &dyn Fn(&mut Ssd)| {
+        let mut config = paper(mapping);
+        config.scheme.mrsm.switch_after = 1;
+        let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+        one(&mut ssd, Op::Write, 0, 48);
+        one(&mut ssd, Op::Write, 0, 4);
+        let before = (ssd.stats().dram_accesses, ssd.stats().dram_updates);
+        f(&mut ssd);
+        (ssd.stats().dram_accesses - before.0, ssd.stats().dram_updates - before.1)
+    };
+    let straddling = |ssd: &mut Ssd| _ = one(ssd, Op::Write, 28, 8);
+    // Two entries looked up and changed.
+    assert_eq!(accesses("page", &straddling), (2, 2));
+    // Two looked up; a record, AIdx and the bit behind it.
+    assert_eq!(accesses("across", &straddling), (2, 3));
+    // A search is as long as the tree is high. Of each page a node changes (search and write) and one is new
+    // (search, write, link).
+    let config = paper("mrsm");
+    let pages = Ssd::new(&config, 0, 1).expect("a valid device").layout().logical_pages;
+    let levels = u64::from(u32::BITS - pages.leading_zeros());
+    assert_eq!(accesses("mrsm", &straddling), (2 * levels, 2 * (levels + 1) + 2 * (levels + 2)));
+    // Page 0 has two pieces.
+    assert_eq!(accesses("mrsm", &|ssd| _ = one(ssd, Op::Read, 0, 16)), (2 * levels, 0));
+}
+
+#[test]
+fn a_region_goes_by_piece_and_back() {
     let mut config = paper("mrsm");
     config.scheme.mrsm.region_pages = 8;
     config.scheme.mrsm.switch_after = 3;

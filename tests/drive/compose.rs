@@ -48,7 +48,7 @@ fn device(
     c.timing.program_ns = vec![500_000, 2_000_000, 5_500_000];
     c.op_ratio = 1.2;
     c.streams.count = 2;
-    c.scheme.mrsm = MrsmConfig { sub_pages: 4, region_pages: 32, switch_after: 2 };
+    c.scheme.mrsm = MrsmConfig { pieces: 2, region_pages: 32, switch_after: 2 };
     c.scheme.multi_version.table_share = 1.0;
     if let Some(&name) = policies(Seam::Buffer).get(buffer) {
         c.scheme.buffer = name.into();

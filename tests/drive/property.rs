@@ -210,8 +210,7 @@ prop_compose! {
         }
         c.scheme.across.shrink = shrink;
         c.recovery.checkpoint_interval = interval;
-        let sub_pages = if sectors % 2 == 0 { 2 } else { sectors };
-        c.scheme.mrsm = MrsmConfig { sub_pages, region_pages: 20, switch_after: 2 };
+        c.scheme.mrsm = MrsmConfig { pieces: 2 + sectors % 3, region_pages: 20, switch_after: 2 };
         if evict_all {
             c.gc.survivors = SurvivorsKind::WithHost;
             if c.validate().is_err_and(|e| e.field == "gc.survivors") {

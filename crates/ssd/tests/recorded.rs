@@ -46,7 +46,7 @@ fn observe(ssd: &Ssd, into: &mut Numbers) {
         "allocation.slow_survivors", "across.direct_writes", "across.profitable_merges",
         "across.unprofitable_merges", "across.rollbacks", "across.shrinks", "across.refused",
         "across.direct_reads", "across.merged_reads", "mrsm.split_regions", "mrsm.joined_regions",
-        "mrsm.sub_page_writes", "mrsm.sub_page_updates", "mrsm.packed_pages", "mrsm.refused",
+        "mrsm.pieces_written", "mrsm.merged", "mrsm.packed_pages", "mrsm.refused",
         "mrsm.gc_packed", "multi_version.versions_written", "multi_version.merges_gc",
         "multi_version.merges_idle", "multi_version.merges_pressure", "multi_version.refused",
         "multi_version.compacted_pages", "multi_version.compacted_extents",

@@ -159,6 +159,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         mapping: Mapping {
             bytes: ssd.mapping_bytes().0,
             dram_accesses: stats.dram_accesses,
+            dram_updates: stats.dram_updates,
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
         },

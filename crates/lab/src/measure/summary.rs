@@ -435,6 +435,8 @@ group! {
         bytes: u64,
         /// DRAM accesses of look-ups.
         dram_accesses: u64,
+        /// DRAM accesses of updates.
+        dram_updates: u64,
         /// Look-ups that found their translation page in RAM.
         cache_hits: u64,
         /// And those that did not.

@@ -39,6 +39,8 @@ pub struct Stats {
     pub buffer_wait_ns: u64,
     /// DRAM accesses of mapping look-ups.
     pub dram_accesses: u64,
+    /// DRAM accesses of updates of the mapping table.
+    pub dram_updates: u64,
     /// Look-ups that found their translation page in RAM.
     pub cache_hits: u64,
     /// And those that did not.

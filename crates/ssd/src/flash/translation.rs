@@ -1,8 +1,11 @@
 //! The mapping table in flash: translation pages loaded and written back.
 
+use std::collections::BTreeMap;
+
 use nandle_nand::{Cause, OpId, PageUse};
 
 use super::Flash;
+use crate::map::FragmentList;
 use crate::media::Waiter;
 use crate::space::{GroupId, PageClass};
 
@@ -53,22 +56,64 @@ impl Flash {
         op.or(after)
     }
 
+    /// Updates of the mapping table took `accesses` of DRAM.
+    #[inline]
+    pub fn count_updates(&mut self, accesses: u32) {
+        self.stats.dram_updates += u64::from(accesses);
+    }
+
     /// The entry of `lpn` changed; its translation page is in RAM.
     #[inline]
     pub fn map_changed(&mut self, lpn: u32) {
-        if self.map.cache().is_some() {
+        if self.map.follows() {
+            if self.map.tree().is_some() {
+                return self.nodes_changed(lpn);
+            }
             let page = self.map.page_of(lpn);
             if let Some(cache) = self.map.cache_mut() {
                 cache.touch(page, true);
             }
         }
+        self.stats.dram_updates += 1;
     }
 
     /// Garbage collection changed the entry of `lpn`.
     #[inline]
     pub fn map_moved(&mut self, lpn: u32) {
-        if self.map.cache().is_some() {
+        if self.map.follows() {
+            if self.map.tree().is_some() {
+                return self.nodes_changed(lpn);
+            }
             self.map_page_changed(self.map.page_of(lpn));
+        }
+        self.stats.dram_updates += 1;
+    }
+
+    /// The same where the table is a tree: which nodes, and their translation pages.
+    #[inline(never)]
+    fn nodes_changed(&mut self, lpn: u32) {
+        let Some(change) = self.map.follow_pieces(lpn, self.media.array()) else { return };
+        let levels = self.map.tree().map_or(0, |tree| tree.levels());
+        let (changed, linked) = change.nodes;
+        self.count_updates(changed * (levels + 1) + linked * (levels + 2));
+        if change.own {
+            self.map_page_changed(self.map.page_of(lpn));
+        }
+        change.pages.into_iter().for_each(|page| self.map_page_changed(page));
+    }
+
+    /// At power-on: the nodes of a tree are those of the logical pages `lists`, beside those that lie whole.
+    pub(crate) fn restore_tree(&mut self, lists: &BTreeMap<u32, FragmentList>) {
+        let Some(mut tree) = self.map.tree_mut().map(std::mem::take) else { return };
+        tree.restore(
+            |page| {
+                let ppn = self.map.location(page)?;
+                self.array().note(ppn).map(|note| &note[..])
+            },
+            lists,
+        );
+        if let Some(place) = self.map.tree_mut() {
+            *place = tree;
         }
     }
 

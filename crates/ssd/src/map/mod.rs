@@ -10,10 +10,10 @@ pub mod annex;
 mod cache;
 mod config;
 mod fragments;
-pub mod regions;
 mod sectors;
 mod size;
 mod table;
+pub mod tree;
 
 pub use cache::Cache;
 pub use config::{MapCacheConfig, MappingConfig};
@@ -23,8 +23,8 @@ pub use size::TableSize;
 pub use table::TableShape;
 
 use annex::Annex;
-use regions::Regions;
 use table::Table;
+use tree::{Change, Tree};
 
 /// Bytes of an address in a mapping entry.
 pub const ENTRY_BYTES: u32 = 4;
@@ -36,6 +36,8 @@ pub struct Map {
     table: Table,
     /// The translation pages in RAM; none if the whole table is.
     cache: Option<Box<Cache>>,
+    /// A change of an entry concerns more than the fragments: translation pages, or a tree.
+    follows: bool,
     size: TableSize,
     entries_per_page: u32,
 }
@@ -49,6 +51,7 @@ impl Map {
             fragments: Fragments::new(size.logical_pages, sectors_per_page),
             table: Table::new(shape, size),
             cache: (cache_bytes > 0).then(|| Box::new(Cache::new(map_pages, capacity))),
+            follows: cache_bytes > 0 || matches!(shape, TableShape::Tree { .. }),
             size,
             entries_per_page,
         }
@@ -77,10 +80,7 @@ impl Map {
     /// The translation page with the entry of `lpn`.
     #[inline]
     pub(crate) fn page_of(&self, lpn: u32) -> u32 {
-        match &self.table {
-            Table::Flat | Table::Annex(_) => lpn / self.entries_per_page,
-            Table::Regions(regions) => regions.page_of(lpn),
-        }
+        lpn / self.entries_per_page
     }
     /// The contents of translation page `page`.
     pub(crate) fn entries(&self, page: u32, array: &Array) -> Vec<u8> {
@@ -105,20 +105,30 @@ impl Map {
             _ => None,
         }
     }
-    /// The regions, if the shape has any.
+    /// The tree, if the shape is one.
     #[inline]
-    pub fn regions(&self) -> Option<&Regions> {
+    pub fn tree(&self) -> Option<&Tree> {
         match &self.table {
-            Table::Regions(regions) => Some(regions),
+            Table::Tree(tree) => Some(tree),
             _ => None,
         }
     }
     #[inline]
-    pub(crate) fn regions_mut(&mut self) -> Option<&mut Regions> {
+    pub(crate) fn tree_mut(&mut self) -> Option<&mut Tree> {
         match &mut self.table {
-            Table::Regions(regions) => Some(regions),
+            Table::Tree(tree) => Some(tree),
             _ => None,
         }
+    }
+    /// Whether a change of an entry concerns more than the fragments.
+    #[inline]
+    pub(crate) fn follows(&self) -> bool {
+        self.follows
+    }
+    /// The fragments of `lpn` have changed: what that changes in the tree, if the table is one.
+    pub(crate) fn follow_pieces(&mut self, lpn: u32, array: &Array) -> Option<Change> {
+        let Table::Tree(tree) = &mut self.table else { return None };
+        Some(tree.follow(lpn, &self.fragments.get(lpn, array)))
     }
     /// The entry of `lpn` as its translation page has it, beside what an annex says.
     pub(crate) fn entry(&self, lpn: u32, array: &Array) -> u32 {

@@ -8,8 +8,8 @@ use nandle_nand::Array;
 
 use super::annex::Annex;
 use super::fragments::Fragments;
-use super::regions::Regions;
 use super::size::TableSize;
+use super::tree::Tree;
 
 /// The shape of a mapping table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,12 +19,10 @@ pub enum TableShape {
     Flat,
     /// With an index in each entry and a second table that it leads to: see [`super::annex`].
     Annex,
-    /// A search tree for each region: see [`super::regions`].
-    Regions {
-        /// Logical pages of a region.
-        pages: u32,
-        /// Nodes of a logical page in a region that is split.
-        nodes: u32,
+    /// A search tree over pieces of data: see [`super::tree`].
+    Tree {
+        /// Most pieces of a logical page (at least 1).
+        pieces: u32,
     },
 }
 
@@ -37,7 +35,7 @@ impl TableShape {
                 (per_page, size.logical_pages.div_ceil(per_page))
             }
             Self::Annex => Annex::pages(size),
-            Self::Regions { pages, nodes } => Regions::pages(size, pages, nodes),
+            Self::Tree { pieces } => Tree::pages(size, pieces),
         }
     }
 }
@@ -47,7 +45,7 @@ impl TableShape {
 pub(super) enum Table {
     Flat,
     Annex(Box<Annex>),
-    Regions(Box<Regions>),
+    Tree(Box<Tree>),
 }
 
 impl Table {
@@ -55,7 +53,7 @@ impl Table {
         match shape {
             TableShape::Flat => Self::Flat,
             TableShape::Annex => Self::Annex(Box::new(Annex::new(size))),
-            TableShape::Regions { pages, nodes } => Self::Regions(Box::new(Regions::new(size, pages, nodes))),
+            TableShape::Tree { pieces } => Self::Tree(Box::new(Tree::new(size, pieces))),
         }
     }
 
@@ -64,7 +62,7 @@ impl Table {
         match self {
             Self::Flat => fragments.entries(page, per_page),
             Self::Annex(annex) => annex.entries(page, fragments, array),
-            Self::Regions(regions) => regions.entries(page, fragments),
+            Self::Tree(tree) => tree.entries(page, fragments),
         }
     }
 
@@ -73,7 +71,7 @@ impl Table {
         match self {
             Self::Flat => u64::from(size.logical_pages) * u64::from(size.entry_bytes),
             Self::Annex(annex) => annex.bytes(size),
-            Self::Regions(regions) => regions.bytes(size),
+            Self::Tree(tree) => tree.bytes(size),
         }
     }
 }

@@ -98,7 +98,7 @@ const FACTORS: &[Factor] = &[
     factor("gc merge", &["", "scheme.multi_version.gc_merge=0", "scheme.multi_version.gc_merge=6"])
         .needs(&[("mapping", &[1, 4]), ("compaction", &[1]), ("buffer", &[1, 2, 3, 4])]),
     factor("shrink", &["", "scheme.across.shrink=true"]).needs(&[("mapping", &[2, 4])]),
-    factor("sub-pages", &["", "scheme.mrsm.sub_pages=4", "scheme.mrsm.region_pages=7 scheme.mrsm.switch_after=6"])
+    factor("pieces", &["", "scheme.mrsm.pieces=5", "scheme.mrsm.region_pages=7 scheme.mrsm.switch_after=6"])
         .needs(&[("mapping", &[3])]),
     factor("insert", &["", "scheme.pc_lru.insert=head", "scheme.pc_lru.insert=at(3)"]).needs(&[("buffer", &[4])]),
     factor("passes", &["", "scheme.pc_lru.passes=0", "scheme.pc_lru.passes=3"]).needs(&[("buffer", &[4])]),

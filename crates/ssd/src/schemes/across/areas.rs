@@ -122,6 +122,7 @@ impl Across {
         let changed = self.set_area(flash, first, area);
         let Some(annex) = flash.map().annex() else { return };
         let Some((place, renewed)) = changed else { return };
+        let fields = if renewed { 2 } else { 0 };
         let mut pages: SmallVec<[u32; 3]> = smallvec::smallvec![annex.page_of_record(place)];
         if renewed {
             // AIdx of the first page, and the bit of the second.
@@ -133,6 +134,7 @@ impl Across {
             }
         }
         pages.into_iter().for_each(|page| flash.map_page_changed(page));
+        flash.count_updates(1 + fields);
     }
 
     /// Enters an area, or none, in PMT and AMT; the AMT entry concerned, and whether AIdx changed.

@@ -1,99 +1,105 @@
-//! Collection of pages that hold sub-pages: several of a victim's are packed into one.
+//! Collection of pages that hold pieces: those of several pages of a victim are packed into one.
 
 use nandle_nand::{Cause, Extent, OpId, Ppn};
 use smallvec::SmallVec;
 
-use super::{Mrsm, is_split};
+use super::Mrsm;
 use crate::flash::{Flash, Page, compact};
 use crate::map::{Fragment, run_mask, runs};
 use crate::space::{GroupId, PageClass};
 
-/// A sub-page in a victim: logical page, sub-page, its sectors.
-type Found = SmallVec<[(u32, u32, u64); 16]>;
+/// A run of sectors in a victim: logical page, first sector, sectors.
+type Found = SmallVec<[(u32, u32, u32); 16]>;
 
 impl Mrsm {
-    /// Moves a page of a victim; sub-pages of further pages of the victim go along as far as they fit.
-    pub(super) fn move_sub_pages(
+    /// Moves a page of a victim; pieces in further pages of the victim go along as far as they fit.
+    pub(super) fn move_pieces(
         &mut self,
         flash: &mut Flash,
         ppn: Ppn,
         plane: u32,
         group: GroupId,
     ) -> Option<u32> {
-        if !Self::may_pack(flash, ppn) {
+        if !self.may_pack(flash, ppn) {
             return None;
         }
-        let sub_pages = self.settings.sub_pages as usize;
+        let spp = flash.sectors_per_page();
         let mut pages: SmallVec<[Ppn; 4]> = SmallVec::new();
-        let mut moved = Found::new();
+        let (mut moved, mut sectors) = (Found::new(), 0);
         let block = flash.geometry().block_of(ppn);
         let mut next = Some(flash.geometry().page_of(ppn));
         while let Some(number) = next {
             let from = flash.geometry().ppn(block, number);
             next = flash.blocks().next_live(block, number + 1);
-            if !Self::may_pack(flash, from) {
+            if !self.may_pack(flash, from) {
                 continue;
             }
-            let found = self.sub_pages_in(flash, from);
-            if moved.len() + found.len() <= sub_pages {
-                moved.extend(found);
+            let live = flash.map().live_in(from, flash.array());
+            let more: u32 = live.iter().map(|(_, f)| f.mask.count_ones()).sum();
+            if sectors + more <= spp {
+                for (lpn, f) in live {
+                    moved.extend(runs(f.mask).map(|(start, len)| (lpn, start, len)));
+                }
+                sectors += more;
                 pages.push(from);
             }
-            if moved.len() == sub_pages {
+            if sectors == spp {
                 break;
             }
         }
         if pages.len() == 1 {
             return None;
         }
+        // What follows each other in a logical page does so in the new one, and is one piece.
+        moved.sort_unstable();
         self.pack(flash, &pages, &moved, plane, group);
         Some(1)
     }
 
-    /// Whether the page holds sub-pages that may lie anywhere: it can also hold what has become the only entry of a
+    /// Whether the page holds pieces that may lie anywhere: it can also hold what has become the only entry of a
     /// logical page whose region is by page (again), and that stays where it is in its page.
-    fn may_pack(flash: &Flash, ppn: Ppn) -> bool {
+    fn may_pack(&self, flash: &Flash, ppn: Ppn) -> bool {
         flash.blocks().is_surplus(ppn)
-            && flash.map().live_in(ppn, flash.array()).into_iter().all(|(lpn, _)| is_split(flash, lpn))
+            && flash.map().live_in(ppn, flash.array()).into_iter().all(|(lpn, _)| self.is_split(lpn))
     }
 
-    fn sub_pages_in(&self, flash: &Flash, from: Ppn) -> Found {
-        let sectors = self.sectors(flash);
-        let mut found = Found::new();
-        for (lpn, f) in flash.map().live_in(from, flash.array()) {
-            for sub in 0..self.settings.sub_pages {
-                let mask = f.mask & run_mask(sub * sectors, sectors);
-                if mask != 0 {
-                    found.push((lpn, sub, mask));
-                }
-            }
-        }
-        found
-    }
-
-    /// Copies the sub-pages of several pages into one.
+    /// Copies the pieces of several pages into one.
     fn pack(&mut self, flash: &mut Flash, pages: &[Ppn], moved: &Found, plane: u32, group: GroupId) {
-        let (sectors, spp) = (self.sectors(flash), flash.sectors_per_page());
+        let spp = flash.sectors_per_page();
         let urgent = flash.space().is_urgent(plane);
         let after: SmallVec<[OpId; 4]> = pages.iter().map(|&from| flash.read_copy(from, !urgent)).collect();
-        let base = |lpn: u32| u64::from(lpn) * u64::from(spp);
         let mut extents: SmallVec<[Extent; 16]> = SmallVec::new();
-        for (at, &(lpn, sub, mask)) in moved.iter().enumerate() {
-            for (start, len) in runs(mask) {
-                let at = (start + at as u32 * sectors - sub * sectors) as u8;
-                extents.push(Extent { lsn: base(lpn) + u64::from(start), sectors: len as u8, at });
+        let mut at = 0;
+        for &(lpn, start, len) in moved {
+            let lsn = u64::from(lpn) * u64::from(spp) + u64::from(start);
+            match extents.last_mut() {
+                Some(last) if start > 0 && last.lsn + u64::from(last.sectors) == lsn => {
+                    last.sectors += len as u8;
+                }
+                _ => extents.push(Extent { lsn, sectors: len as u8, at: at as u8 }),
             }
+            at += len;
         }
         let class = PageClass { full: false, alone: true };
         let page = Page::data(plane, group, class, compact(&extents, spp)).because(Cause::Gc);
         let (to, op) = flash.append(&page, &after);
         flash.mark_surplus(to);
-        let shift = |at: usize, sub: u32| (at as i32 - sub as i32) * sectors as i32;
-        for (at, &(lpn, sub, mask)) in moved.iter().enumerate() {
-            flash.carry(lpn, mask, to, shift(at, sub));
+        let mut fragments: SmallVec<[(u32, Fragment); 16]> = SmallVec::new();
+        for extent in &extents {
+            let (lpn, start) = ((extent.lsn / u64::from(spp)) as u32, (extent.lsn % u64::from(spp)) as u32);
+            let shift = i32::from(extent.at) - start as i32;
+            let mask = run_mask(start, u32::from(extent.sectors));
+            flash.carry(lpn, mask, to, shift);
+            fragments.push((lpn, Fragment { mask, ppn: to, shift: shift as i8 }));
         }
-        for (at, &(lpn, sub, mask)) in moved.iter().enumerate() {
-            flash.attach_joined(lpn, Fragment { mask, ppn: to, shift: shift(at, sub) as i8 }, op);
+        let mut last = None;
+        for (lpn, fragment) in fragments {
+            if let Some(before) = last.replace(lpn).filter(|&before| before != lpn) {
+                flash.map_moved(before);
+            }
+            flash.attach_joined(lpn, fragment, op);
+        }
+        if let Some(lpn) = last {
             flash.map_moved(lpn);
         }
         flash.stats_mut().gc_moved_pages += pages.len() as u64 - 1;
