@@ -221,6 +221,8 @@ class Mapping(Record):
     """Bytes of the whole table."""
     dram_accesses: int
     """DRAM accesses of look-ups."""
+    dram_updates: int
+    """DRAM accesses of updates."""
     cache_hits: int
     """Look-ups that found their translation page in RAM."""
     cache_misses: int
@@ -502,19 +504,23 @@ class CountedMrsm(Record):
     """What is counted under mrsm."""
 
     split_regions: int
-    """Regions that went from pages to sub-pages."""
+    """Regions that went from pages to pieces."""
     joined_regions: int
-    """Regions that went back from sub-pages to pages."""
+    """Regions that went back from pieces to pages."""
     regions_split: int
-    """Regions mapped by sub-page at the end."""
+    """Regions mapped by piece at the end."""
     regions: int
     """Regions that the logical pages are divided into."""
-    sub_page_writes: int
-    """Sub-pages written by themselves."""
-    sub_page_updates: int
-    """Sub-pages written by themselves whose other sectors were read first."""
+    nodes: int
+    """Nodes of the tree at the end."""
+    levels: int
+    """Levels of the tree at the end."""
+    pieces_written: int
+    """Partial pages written by themselves."""
+    merged: int
+    """Writes that brought their page together: too many pieces."""
     packed_pages: int
-    """Physical pages that sub-pages were packed into."""
+    """Physical pages that pieces were packed into."""
     refused: int
     """Writes that brought their page together: no page to spare."""
     gc_packed: int
