@@ -257,9 +257,9 @@ impl Address {
                 base[chunk as usize] = (place as u64) << (bits - self.shift);
             }
             format!(
-                "the {} that it touches are laid side by side, in pieces of {}",
-                bytes(wanted),
-                bytes(1 << bits)
+                "the pieces of {} that it touches, {} in all, are laid side by side",
+                bytes(1 << bits),
+                bytes(wanted)
             )
         } else {
             // Evenly over the device, each piece at a page border.
@@ -269,7 +269,8 @@ impl Address {
                 base[chunk as usize] = at as u64 / page * page;
             }
             format!(
-                "even the {} that it touches are too much: they share the device, {:.2} to one",
+                "the pieces of {} that it touches, {} in all, are too much: they share the device, {:.2} to one",
+                bytes(1 << bits),
                 bytes(wanted),
                 wanted as f64 / logical as f64
             )
