@@ -163,7 +163,7 @@ fn every_combination_keeps_its_word() {
     assert!(failed.is_empty(), "{} of them fail:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Found by all combinations at night: sub-pages that a power cut had left at home were packed elsewhere by collection,
+/// Found by all combinations at night: pieces (then sub-pages of equal size) that a power cut had left at home were packed elsewhere by collection,
 /// in a region by page; objects and versions together kept more pages than the drive has beyond its data.
 #[test]
 fn what_many_power_cuts_found() {

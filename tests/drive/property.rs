@@ -225,7 +225,7 @@ prop_compose! {
                 None => c.geometry.blocks_per_plane += 2, // even the reserve did not fit
             }
         }
-        // And some blocks more: what areas and sub-pages can be spared.
+        // And some blocks more: what areas and pieces can be spared.
         c.geometry.blocks_per_plane += spare;
         let logical = f64::from(c.geometry.blocks_per_plane - spare) / (1.0 + c.op_ratio);
         c.op_ratio = (f64::from(c.geometry.blocks_per_plane) / logical - 1.0) + 1e-4;
