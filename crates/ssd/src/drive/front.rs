@@ -33,16 +33,19 @@ impl Ssd {
         self.take(slot);
     }
 
-    /// The host sends the command in `slot` at `at`.
+    /// The host sends the command in `slot` at `at`; whether it took effect.
     #[inline(never)]
-    pub(super) fn send(&mut self, at: Time, slot: u32) {
+    pub(super) fn send(&mut self, at: Time, slot: u32) -> bool {
         let op = self.requests[slot].op;
         if op != Op::Read {
             self.in_order.push_back(slot);
         }
         let bytes = if op == Op::Write { self.data_bytes(slot) } else { 0 };
         match &mut self.link {
-            Some(link) => link.send(at, slot, bytes),
+            Some(link) => {
+                link.send(at, slot, bytes);
+                false
+            }
             None => self.arrive(slot),
         }
     }
@@ -53,8 +56,9 @@ impl Ssd {
         if status == Status::Ok { sectors * u64::from(self.config.geometry.sector_bytes) } else { 0 }
     }
 
-    /// The command in `slot` has come over the link.
-    fn arrive(&mut self, slot: u32) {
+    /// The command in `slot` has come over the link; whether it took effect.
+    #[inline(always)]
+    fn arrive(&mut self, slot: u32) -> bool {
         let Request { op, lsn, sectors, status, .. } = self.requests[slot];
         let units = if status != Status::Ok || !op.moves_data() {
             0
@@ -65,10 +69,12 @@ impl Ssd {
             unit(lsn + sectors - 1) - unit(lsn) + 1
         };
         let now = self.now();
-        match self.flash.media_mut().controller_mut() {
-            Some(controller) => controller.command(now, slot, units),
-            None => self.handled(slot),
+        if let Some(controller) = self.flash.media_mut().controller_mut() {
+            controller.command(now, slot, units);
+            return false;
         }
+        self.handled(slot);
+        true
     }
 
     /// Nothing is left to be done before the command in `slot` takes effect, but for commands submitted before
@@ -119,9 +125,10 @@ impl Ssd {
             return self.complete(at, slot, done);
         }
         self.flash.media_mut().advance(at);
-        self.arrive(slot);
-        self.look_after();
-        self.flash.media_mut().settle();
+        if self.arrive(slot) || self.has_left_over() {
+            self.look_after();
+            self.flash.media_mut().settle();
+        }
     }
 
     /// The controller has handled the command in `slot`.

@@ -384,8 +384,8 @@ impl Ssd {
             if status != Status::Ok {
                 return;
             }
-        } else {
-            self.send(at, slot);
+        } else if !self.send(at, slot) && !self.has_left_over() {
+            return;
         }
         self.look_after();
         self.flash.media_mut().settle();
@@ -448,6 +448,13 @@ impl Ssd {
         let Self { flash, schemes, durability, collect, .. } = self;
         collect.run(&mut Work { flash, schemes, keeper: durability });
         self.settle_objects();
+    }
+
+    /// Whether the last [`Ssd::look_after`] left something to the next.
+    #[inline]
+    fn has_left_over(&self) -> bool {
+        self.collect.is_wanted(&self.flash, &self.schemes)
+            || self.durability.is_checkpoint_due(&self.flash)
     }
 
     /// Collects garbage; if that lets the queue go on, carries it on.
