@@ -453,8 +453,7 @@ impl Ssd {
     /// Whether the last [`Ssd::look_after`] left something to the next.
     #[inline]
     fn has_left_over(&self) -> bool {
-        self.collect.is_wanted(&self.flash, &self.schemes)
-            || self.durability.is_checkpoint_due(&self.flash)
+        self.collect.is_wanted(&self.flash, &self.schemes) || self.durability.is_checkpoint_due(&self.flash)
     }
 
     /// Collects garbage; if that lets the queue go on, carries it on.
