@@ -1,7 +1,7 @@
 //! Small devices of very different kinds, for tests that want trouble.
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
+use nandle_ssd::buffer::{BufferConfig, FifoEvict, FifoReads, Release};
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::collect::{GcConfig, SurvivorsKind};
 use nandle_ssd::config::{QueueConfig, QueueOrder};
@@ -341,6 +341,19 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
                 c.scheme.buffer = "fifo".into();
                 c.buffer.fifo_merge = false;
                 c.buffer.fifo_evict = FifoEvict::All;
+            }),
+        ),
+        (
+            "requests queued by themselves, destaged before they are read, a link, a core that waits for its reads",
+            with(&|c| {
+                c.link = LinkConfig { mb_s: 2000.0, command_ns: 500 };
+                c.controller.cores = 1;
+                c.controller.blocking_rmw = true;
+                c.buffer.bytes = 32 << 10;
+                c.buffer.release = Release::Handover;
+                c.scheme.buffer = "fifo".into();
+                c.buffer.fifo_merge = false;
+                c.buffer.fifo_reads = FifoReads::Destage;
             }),
         ),
         (

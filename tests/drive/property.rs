@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandle_lab::oracle::{Oracle, UNIT};
-use nandle_ssd::buffer::{BufferConfig, FifoEvict, Release};
+use nandle_ssd::buffer::{BufferConfig, FifoEvict, FifoReads, Release};
 use nandle_ssd::collect::SurvivorsKind;
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::config::QueueOrder;
@@ -126,7 +126,7 @@ prop_compose! {
             0..3_u32, prop::sample::select(vec![0.0, 0.4, 1.0]),
             prop::sample::select(vec![Fold::Idle, Fold::Pressure, Fold::Both]), 0..50_000_u64,
         )),
-        untimed in prop::bool::weighted(0.2), (merge, evict_all) in any::<(bool, bool)>(),
+        untimed in prop::bool::weighted(0.2), (merge, evict_all, destaged) in any::<(bool, bool, bool)>(),
     ) -> DeviceConfig {
         let mut c = machine.unwrap_or_else(devices::base);
         c.geometry.channels = 1;
@@ -159,6 +159,7 @@ prop_compose! {
         if c.scheme.buffer == "fifo" {
             c.buffer.fifo_merge = merge;
             c.buffer.fifo_evict = if evict_all { FifoEvict::All } else { FifoEvict::Room };
+            c.buffer.fifo_reads = if destaged { FifoReads::Destage } else { FifoReads::Buffer };
         }
         c.scheme.pc_lru.insert = insert;
         c.scheme.compaction = compaction;

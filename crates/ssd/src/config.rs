@@ -4,7 +4,7 @@ use nandle_nand::{CellKind, FaultConfig, Geometry, NandConfig, ProgramOrder, Sup
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{BufferConfig, FifoEvict, Release};
+use crate::buffer::{BufferConfig, FifoEvict, FifoReads, Release};
 use crate::collect::{GcConfig, SurvivorsKind};
 use crate::controller::ControllerConfig;
 use crate::durability::{RecoveryConfig, SystemPages};
@@ -510,6 +510,9 @@ impl DeviceConfig {
             }
             if self.buffer.fifo_evict != FifoEvict::default() {
                 return Err(ConfigError::new("buffer.fifo_evict", "all", expected));
+            }
+            if self.buffer.fifo_reads != FifoReads::default() {
+                return Err(ConfigError::new("buffer.fifo_reads", "destage", expected));
             }
         }
         if self.buffer.bytes > 1 << 40 {

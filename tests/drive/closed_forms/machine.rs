@@ -1,6 +1,6 @@
 //! The machine around the flash: host link, controller, hand-over, cleaning ahead, decoder, repeated reads.
 
-use nandle_ssd::buffer::{FifoEvict, Release};
+use nandle_ssd::buffer::{FifoEvict, FifoReads, Release};
 use nandle_ssd::controller::Assign;
 use nandle_ssd::nand::ReadRetry;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
@@ -181,6 +181,31 @@ fn a_queue_of_requests_gathers_no_pages() {
     assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_merge");
     config.buffer.fifo_merge = true;
     assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_evict");
+}
+
+#[test]
+fn a_read_of_what_is_queued_waits_until_it_has_left() {
+    let mut config = array(1, 1);
+    config.scheme.buffer = "fifo".into();
+    config.buffer.bytes = 4 * PAGE;
+    config.buffer.fifo_merge = false;
+    config.buffer.release = Release::Handover;
+    let read = |config: &DeviceConfig, writes: &[(u64, u64)], lsn, sectors| {
+        let mut ssd = new(config);
+        writes.iter().for_each(|&(lsn, sectors)| assert_eq!(one(&mut ssd, Op::Write, lsn, sectors), 0));
+        (one(&mut ssd, Op::Read, lsn, sectors), ssd.buffer().expect("a buffer").len())
+    };
+    let (pages, halves) = ([(0, 8), (16, 8), (32, 8)], [(0, 4), (16, 8), (4, 4)]);
+    assert_eq!(read(&config, &pages, 16, 8), (0, 3));
+    config.buffer.fifo_reads = FifoReads::Destage;
+    // The first page is programmed and the second one in its die.
+    assert_eq!(read(&config, &pages, 16, 8), (2 * TRANSFER + PROGRAM, 1));
+    assert_eq!(read(&config, &pages, 48, 8), (0, 3), "nothing of it is buffered");
+    // No request has both halves: all three are programmed, the last after a read of the first half, and the page read.
+    assert_eq!(read(&config, &halves, 0, 8), (3 * (TRANSFER + PROGRAM) + 2 * (READ + TRANSFER), 0));
+    config.buffer.fifo_merge = true;
+    config.scheme.buffer = "lru".into();
+    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_reads");
 }
 
 #[test]

@@ -39,7 +39,8 @@ pub(super) const REAL: [Real; 6] =
 
 /// VSSIM's buffer: a request is queued by itself (`firm_buffer_manager.c`), and a full buffer evicts requests "until
 /// all requests in the buffer are destaged" (section IV).
-const VSSIM_FIFO: [&str; 2] = ["buffer.fifo_merge=false", "buffer.fifo_evict='all'"];
+const VSSIM_FIFO: [&str; 3] =
+    ["buffer.fifo_merge=false", "buffer.fifo_evict='all'", "buffer.fifo_reads='destage'"];
 /// Section III-A has no limit to how often a partial page is passed over.
 const PC_LRU: [&str; 1] = ["scheme.pc_lru.passes=0"];
 

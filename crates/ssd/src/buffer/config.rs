@@ -22,6 +22,9 @@ pub struct BufferConfig {
     /// What leaves a full buffer with `scheme.buffer = "fifo"`.
     #[serde(skip_serializing_if = "FifoEvict::is_default")]
     pub fifo_evict: FifoEvict,
+    /// What a read of buffered sectors does with `scheme.buffer = "fifo"`.
+    #[serde(skip_serializing_if = "FifoReads::is_default")]
+    pub fifo_reads: FifoReads,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -37,6 +40,7 @@ impl Default for BufferConfig {
             clean_ahead: false,
             fifo_merge: true,
             fifo_evict: FifoEvict::default(),
+            fifo_reads: FifoReads::default(),
         }
     }
 }
@@ -53,6 +57,24 @@ pub enum FifoEvict {
 }
 
 impl FifoEvict {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `buffer.fifo_reads`: what a read of buffered sectors does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FifoReads {
+    /// It is answered from the buffer.
+    #[default]
+    Buffer,
+    /// It waits until all requests up to the newest that it reads have left. If that one has all of it, it is answered
+    /// from there, else from flash (VSSIM).
+    Destage,
+}
+
+impl FifoReads {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

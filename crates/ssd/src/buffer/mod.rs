@@ -11,7 +11,7 @@ mod index;
 mod queued;
 mod small;
 
-pub use config::{BufferConfig, FifoEvict, Release};
+pub use config::{BufferConfig, FifoEvict, FifoReads, Release};
 
 use crate::linked::{Links, List};
 use crate::map::{crosses_border, runs};

@@ -1,7 +1,7 @@
 //! Requests that are queued by themselves (`buffer.fifo_merge = false`): VSSIM's `firm_buffer_manager.c`.
 //!
-//! A page has an entry for each request that wrote to it, the newest first. Decided here: reads are answered from the
-//! queue (VSSIM empties it up to the request that is read), and what is dropped is free at once.
+//! A page has an entry for each request that wrote to it, the newest first. Decided here: what is dropped is free at
+//! once.
 
 use super::Buffer;
 use super::incoming::{Incoming, Tail};
@@ -18,6 +18,12 @@ impl Buffer {
     #[cold]
     pub(super) fn mask_of_all(&self, lpn: u32) -> u64 {
         self.slots(lpn).fold(0, |all, slot| all | self.entries[slot as usize].mask)
+    }
+
+    /// The newest request that wrote some of the sectors `mask` of `lpn`, and those that it has of them.
+    pub(crate) fn newest_of(&self, lpn: u32, mask: u64) -> Option<(u64, u64)> {
+        let has = |slot: u32| (self.entry(slot).request, self.entry(slot).mask & mask);
+        self.slots(lpn).map(has).find(|&(_, some)| some != 0)
     }
 
     /// Whether no older entry of its page has to leave before this one.

@@ -20,7 +20,7 @@ impl Ssd {
         let Request { op, status, .. } = self.requests[slot];
         if status != Status::Ok {
             self.release(slot);
-        } else if op == Op::Read {
+        } else if op == Op::Read && !self.waits_for_destage(slot) {
             self.read(slot);
         } else {
             self.enqueue(slot);
@@ -33,19 +33,16 @@ impl Ssd {
         self.take(slot);
     }
 
-    /// The host sends the command in `slot` at `at`; whether it took effect.
+    /// The host sends the command in `slot` at `at`.
     #[inline(never)]
-    pub(super) fn send(&mut self, at: Time, slot: u32) -> bool {
+    pub(super) fn send(&mut self, at: Time, slot: u32) {
         let op = self.requests[slot].op;
         if op != Op::Read {
             self.in_order.push_back(slot);
         }
         let bytes = if op == Op::Write { self.data_bytes(slot) } else { 0 };
         match &mut self.link {
-            Some(link) => {
-                link.send(at, slot, bytes);
-                false
-            }
+            Some(link) => link.send(at, slot, bytes),
             None => self.arrive(slot),
         }
     }
@@ -56,9 +53,8 @@ impl Ssd {
         if status == Status::Ok { sectors * u64::from(self.config.geometry.sector_bytes) } else { 0 }
     }
 
-    /// The command in `slot` has come over the link; whether it took effect.
-    #[inline(always)]
-    fn arrive(&mut self, slot: u32) -> bool {
+    /// The command in `slot` has come over the link.
+    fn arrive(&mut self, slot: u32) {
         let Request { op, lsn, sectors, status, .. } = self.requests[slot];
         let units = if status != Status::Ok || !op.moves_data() {
             0
@@ -69,12 +65,10 @@ impl Ssd {
             unit(lsn + sectors - 1) - unit(lsn) + 1
         };
         let now = self.now();
-        if let Some(controller) = self.flash.media_mut().controller_mut() {
-            controller.command(now, slot, units);
-            return false;
+        match self.flash.media_mut().controller_mut() {
+            Some(controller) => controller.command(now, slot, units),
+            None => self.handled(slot),
         }
-        self.handled(slot);
-        true
     }
 
     /// Nothing is left to be done before the command in `slot` takes effect, but for commands submitted before
@@ -125,10 +119,9 @@ impl Ssd {
             return self.complete(at, slot, done);
         }
         self.flash.media_mut().advance(at);
-        if self.arrive(slot) || self.has_left_over() {
-            self.look_after();
-            self.flash.media_mut().settle();
-        }
+        self.arrive(slot);
+        self.look_after();
+        self.flash.media_mut().settle();
     }
 
     /// The controller has handled the command in `slot`.

@@ -384,8 +384,8 @@ impl Ssd {
             if status != Status::Ok {
                 return;
             }
-        } else if !self.send(at, slot) && !self.has_left_over() {
-            return;
+        } else {
+            self.send(at, slot);
         }
         self.look_after();
         self.flash.media_mut().settle();
@@ -450,12 +450,6 @@ impl Ssd {
         self.settle_objects();
     }
 
-    /// Whether the last [`Ssd::look_after`] left something to the next.
-    #[inline]
-    fn has_left_over(&self) -> bool {
-        self.collect.is_wanted(&self.flash, &self.schemes) || self.durability.is_checkpoint_due(&self.flash)
-    }
-
     /// Collects garbage; if that lets the queue go on, carries it on.
     #[inline(always)]
     fn look_after(&mut self) {
@@ -495,6 +489,10 @@ impl Ssd {
     fn give_up(&mut self) {
         self.flash.set_read_only(true);
         while let Some(slot) = self.queue.pop_front() {
+            if self.requests[slot].op == Op::Read {
+                self.read(slot);
+                continue;
+            }
             self.short -= std::mem::take(&mut self.requests[slot].short);
             self.requests[slot].status = Status::ReadOnly;
             self.flash.stats_mut().rejected += 1;

@@ -82,7 +82,7 @@ impl Ssd {
             self.queue.pop_front();
             self.wait_for.requests = 0;
             self.short -= std::mem::take(&mut self.requests[slot].short);
-            if self.requests[slot].op != Op::Flush {
+            if !matches!(self.requests[slot].op, Op::Flush | Op::Read) {
                 self.release(slot);
             }
         }
@@ -185,7 +185,8 @@ impl Ssd {
             Op::FlashAlloc => self.name_object(slot),
             Op::FlashFree => self.complete_objects(slot),
             Op::Flush => self.flush(slot),
-            Op::Read | Op::Write => unreachable!("reads are not queued, writes have their own ways"),
+            Op::Read => self.read_behind_destage(slot),
+            Op::Write => unreachable!("writes have their own ways"),
         }
     }
 

@@ -4,7 +4,9 @@ use nandle_io::Status;
 use nandle_nand::Cause;
 
 use super::Ssd;
+use super::queue::Blocked;
 use super::request::Request;
+use crate::buffer::FifoReads;
 use crate::map::runs;
 
 impl Ssd {
@@ -57,6 +59,78 @@ impl Ssd {
         self.reads = reads;
         self.requests[slot].data = data;
         self.release(slot);
+    }
+
+    /// Whether what is buffered of a read leaves before it is answered.
+    #[inline]
+    pub(super) fn waits_for_destage(&self, slot: u32) -> bool {
+        self.config.buffer.fifo_reads == FifoReads::Destage && !self.flash.is_read_only() && {
+            let Request { lsn, sectors, .. } = self.requests[slot];
+            self.is_buffered(lsn, sectors)
+        }
+    }
+
+    /// Whether some of these sectors are in the buffer.
+    fn is_buffered(&self, lsn: u64, sectors: u64) -> bool {
+        let Some(buffer) = &self.buffer else { return false };
+        let mut cursor = 0;
+        while cursor < sectors {
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            if buffer.mask(lpn) & mask != 0 {
+                return true;
+            }
+            cursor += len;
+        }
+        false
+    }
+
+    /// Whether the newest buffered request that has some of these sectors has all of them.
+    fn is_in_one_request(&self, lsn: u64, sectors: u64) -> bool {
+        let Some(buffer) = &self.buffer else { return false };
+        let (mut newest, mut whole, mut cursor) = (None, true, 0);
+        while cursor < sectors {
+            let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+            let found = buffer.newest_of(lpn, mask);
+            whole &=
+                found.is_some_and(|(request, has)| has == mask && *newest.get_or_insert(request) == request);
+            cursor += len;
+        }
+        whole
+    }
+
+    /// Sends what is queued before the newest sectors of a read to flash, and it itself; the read is answered when the
+    /// dies have it.
+    pub(super) fn read_behind_destage(&mut self, slot: u32) -> Option<Blocked> {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        if self.requests[slot].cursor == 0 && self.is_in_one_request(lsn, sectors) {
+            let mut data = std::mem::take(&mut self.requests[slot].data);
+            data.clear();
+            let mut cursor = 0;
+            while cursor < sectors && self.unit() > 0 {
+                let (lpn, mask, len) = self.part(lsn, sectors, cursor);
+                self.collect_data(lpn, mask, mask, &mut data);
+                cursor += len;
+            }
+            let request = &mut self.requests[slot];
+            (request.data, request.cursor) = (data, sectors);
+        }
+        while self.is_buffered(lsn, sectors) {
+            if self.flash.media().is_held() {
+                return Some(Blocked::Controller);
+            }
+            if !self.evict() {
+                return Some(Blocked::Flash);
+            }
+        }
+        if self.buffer.as_ref().is_some_and(|buffer| buffer.leaving() > 0) {
+            return Some(Blocked::Buffer);
+        }
+        if self.requests[slot].cursor == 0 {
+            self.read(slot)
+        } else {
+            self.release(slot)
+        }
+        None
     }
 
     /// What a read of `sectors` sectors from `lsn` would return now, and the sectors that it would not

@@ -12,19 +12,14 @@ impl Durability {
     /// Takes the checkpoint one step further if it is time and there is room.
     #[inline(always)]
     pub(crate) fn keep_checkpoint(&mut self, flash: &mut Flash, schemes: &mut Schemes) {
-        if self.is_checkpoint_due(flash) {
-            self.step_checkpoint(flash, schemes);
-        }
-    }
-
-    /// Whether it is time for the next step.
-    #[inline(always)]
-    pub(crate) fn is_checkpoint_due(&self, flash: &Flash) -> bool {
         let (c, programs) = (&self.checkpoint, flash.programs());
-        c.interval != 0
+        if c.interval != 0
             && programs.0 - c.since.0 >= c.interval * u64::from(flash.media().slots())
             && programs.1 > c.since.1
             && !flash.is_read_only()
+        {
+            self.step_checkpoint(flash, schemes);
+        }
     }
 
     #[inline(never)]
