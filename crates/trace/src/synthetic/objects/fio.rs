@@ -2,8 +2,7 @@
 
 use nandle_random::Stream;
 
-use super::scale::{CHUNK, MIB};
-use super::volume::LARGEST;
+use super::scale::{CHUNK, MIB, largest};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source};
 
@@ -17,19 +16,29 @@ pub(super) fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Resul
         )));
     }
     let chunks = chunks.min((2 << 30) / CHUNK * 8 / threads);
+    let piece = largest(target);
     // Unless told otherwise, four times the files.
-    let per_chunk = 1 + CHUNK / LARGEST;
+    let per_chunk = 1 + CHUNK / piece;
     let requests = target.requests.unwrap_or(4 * threads * chunks * per_chunk);
-    let layout = threads * chunks * (CHUNK / LARGEST);
-    let fill = Layout { next: 0, end: threads * chunks * CHUNK };
+    let layout = threads * chunks * CHUNK / piece;
+    let fill = Layout { next: 0, end: threads * chunks * CHUNK, piece };
     let thread = |n: u64| {
         let stream = Stream::new(target.seed, &format!("workload/fio-2m {n}"));
         // What does not divide evenly, the first threads do.
         let left = requests / threads + u64::from(n < requests % threads);
-        let source =
-            Fio { first: n * chunks, chunks, chunk: 0, at: 0, left, stream, thread: (n, threads), turn: 0 };
+        let source = Fio {
+            first: n * chunks,
+            chunks,
+            chunk: 0,
+            at: 0,
+            left,
+            piece,
+            stream,
+            thread: (n, threads),
+            turn: 0,
+        };
         // A direct write of 2 MiB is in flight as a whole.
-        User::closed("fio", (CHUNK / LARGEST) as u32, source)
+        User::closed("fio", (CHUNK / piece) as u32, source)
     };
     Ok(Workload {
         name: String::new(),
@@ -48,6 +57,8 @@ pub(super) fn fio(name: &'static str, _: Option<&str>, target: &Target) -> Resul
 struct Layout {
     next: u64,
     end: u64,
+    /// Bytes of a request.
+    piece: u64,
 }
 
 impl Source for Layout {
@@ -59,13 +70,13 @@ impl Source for Layout {
             out.push(Request {
                 time_ns: 0,
                 offset: self.next,
-                bytes: LARGEST,
+                bytes: self.piece,
                 object: 1 + (self.next / CHUNK) as u32,
                 stream: 0,
                 op: Op::Write,
                 fua: false,
             });
-            self.next += LARGEST;
+            self.next += self.piece;
         }
         Ok(())
     }
@@ -80,6 +91,8 @@ struct Fio {
     chunk: u64,
     at: u64,
     left: u64,
+    /// Bytes of a request.
+    piece: u64,
     stream: Stream,
     /// Which thread it is, and of how many.
     thread: (u64, u64),
@@ -95,7 +108,7 @@ impl Source for Fio {
             }
             let (op, from, bytes) = match self.at {
                 0 => (Op::FlashAlloc, 0, CHUNK),
-                n => (Op::Write, (n - 1) * LARGEST, LARGEST),
+                n => (Op::Write, (n - 1) * self.piece, self.piece),
             };
             let (number, threads) = self.thread;
             out.push(Request {
@@ -108,7 +121,7 @@ impl Source for Fio {
                 op,
                 fua: false,
             });
-            self.at = (self.at + 1) % (1 + CHUNK / LARGEST);
+            self.at = (self.at + 1) % (1 + CHUNK / self.piece);
             self.left -= 1;
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use nandle_random::Stream;
 
-use super::scale::MIB;
-use super::volume::{Ext4, File, Io, LARGEST, Volume};
+use super::scale::{LARGEST, MIB};
+use super::volume::{Ext4, File, Io, Volume};
 use crate::synthetic::{Phase, Replay, Target, Workload};
 use crate::{Error, Request, Source};
 
@@ -17,7 +17,7 @@ pub(super) fn kv_cache(_: &'static str, _: Option<&str>, target: &Target) -> Res
     let requests = target.requests.unwrap_or(6 * target.logical_bytes / LARGEST);
     let source = KvCache {
         volume: Volume::Ext4(Ext4::new(target.logical_bytes)),
-        io: Io::default(),
+        io: Io::new(LARGEST),
         live: vec![],
         writing: vec![],
         turn: 0,

@@ -9,7 +9,7 @@
 //! large again as the instance's share of the volume; a key that exists in the level below replaces it.
 //! One thread flushes, four compact (section 2.2); each writes and reads 1 MB at a time
 //! (`writable_file_max_buffer_size`'s default; direct I/O, section 6.2; the script has 64 MB through the page cache,
-//! whose writing back is not modelled), which the kernel cuts into 128 KB. A file
+//! whose writing back is not modelled), in one request, as the raw logs have it. A file
 //! ends with fsync, each job with a record in MANIFEST. The log of writes lies elsewhere.
 //!
 //! The users' threads write into the memtable as fast as RocksDB lets them. 99% of the operations of
@@ -23,13 +23,11 @@
 //!
 //! Sizes and speeds shrink with the volume, so that a small device sees as many files as the paper's.
 
-use super::volume::{BLOCK, File, Io, LARGEST, Volume};
+use super::volume::{BLOCK, File, Io, Volume};
 use crate::Turn;
 use nandle_random::Stream;
 
 const LEVELS: usize = 5;
-/// Bytes that a thread reads, and writes, in one step.
-const CHUNK: u64 = LARGEST;
 /// L0 files that begin a compaction, that slow the users down, that stop them.
 const L0: (usize, usize, usize) = (2, 20, 36);
 /// The threads of an instance: the first flushes memtables.
@@ -273,8 +271,8 @@ impl RocksDb {
         let job = self.jobs[thread].0.as_mut()?;
         // Inputs are read in step with what is written.
         if let Some((file, at)) = job.reading.last_mut() {
-            volume.read(file, *at, CHUNK, io);
-            *at += CHUNK;
+            volume.read(file, *at, io.largest, io);
+            *at += io.largest;
             if *at >= file.bytes {
                 job.reading.pop();
             }
@@ -283,7 +281,7 @@ impl RocksDb {
             Some(file) => file,
             None => volume.create(target, parent, 1 + job.level.min(3) as u16, io)?,
         };
-        let n = CHUNK.min(job.left).min(target - file.bytes);
+        let n = io.largest.min(job.left).min(target - file.bytes);
         volume.append(&mut file, n, io);
         job.left -= n;
         if job.left > 0 && file.bytes < target {

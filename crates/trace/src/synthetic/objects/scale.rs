@@ -14,3 +14,11 @@ pub fn scaled(bytes: u64, unit: u64, target: &Target) -> u64 {
     let share = target.logical_bytes as f64 / PAPER_BYTES as f64;
     ((bytes as f64 * share.min(1.0)) as u64 / unit * unit).max(unit)
 }
+
+/// The kernel's largest request to a small device.
+pub const LARGEST: u64 = 128 << 10;
+
+/// The largest request in the raw logs of the paper's board, 1 MiB, on this one: a power of two.
+pub fn largest(target: &Target) -> u64 {
+    1 << scaled(MIB, LARGEST, target).ilog2()
+}

@@ -7,8 +7,8 @@ use nandle_random::Stream;
 
 use super::mysql::{self, MySql};
 use super::rocksdb::{self, RocksDb};
-use super::scale::{CHUNK, MIB, scaled};
-use super::volume::{Ext4, F2fs, Io, LARGEST, Volume};
+use super::scale::{CHUNK, LARGEST, MIB, largest, scaled};
+use super::volume::{Ext4, F2fs, Io, Volume};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source, Turn};
 
@@ -121,7 +121,8 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     } else {
         Volume::Ext4(Ext4::new(target.logical_bytes))
     };
-    let mut io = Io::default();
+    let piece = largest(target);
+    let mut io = Io::new(piece);
     let mut mysql = None;
     if database > 0 {
         let stream = Stream::new(target.seed, "workload/mysql");
@@ -148,7 +149,7 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     let left = target.requests.unwrap_or(u64::MAX);
     let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, alone: None }));
     let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![], later: VecDeque::new() };
-    let burst = (scaled(rocksdb::BURST, LARGEST, target) / LARGEST) as u32;
+    let burst = (scaled(rocksdb::BURST, LARGEST, target) / piece) as u32;
     let mut users = vec![];
     for n in 0..instances as usize {
         let number = if instances > 1 { format!(" {}", n + 1) } else { String::new() };

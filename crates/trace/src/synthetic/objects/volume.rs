@@ -11,21 +11,23 @@ use crate::{Op, Request};
 
 /// File-system block.
 pub(super) const BLOCK: u64 = 4096;
-/// Largest request that the kernel issues.
-pub(super) const LARGEST: u64 = 128 << 10;
 /// F2FS segment.
 pub(super) const SEGMENT: u64 = 2 << 20;
 
 /// Requests on their way to the device.
-#[derive(Default)]
 pub(super) struct Io {
     pub queue: VecDeque<Request>,
+    /// Largest request that the kernel issues.
+    pub largest: u64,
     /// Trimmed in the queue: free for others once that is issued ([`Volume::free`]), as ext4 has it.
     pub freed: Vec<(u64, u64)>,
     objects: u32,
 }
 
 impl Io {
+    pub fn new(largest: u64) -> Self {
+        Self { queue: VecDeque::new(), largest, freed: vec![], objects: 0 }
+    }
     pub fn push(&mut self, op: Op, offset: u64, bytes: u64, stream: u16, object: u32) {
         self.queue.push_back(Request { time_ns: 0, offset, bytes, object, stream, op, fua: false });
     }
@@ -33,8 +35,7 @@ impl Io {
     pub fn transfer(&mut self, op: Op, offset: u64, bytes: u64, stream: u16, object: u32) {
         let mut at = offset;
         while at < offset + bytes {
-            let next = (at / LARGEST + 1) * LARGEST;
-            let stop = next.min(offset + bytes);
+            let stop = (at + self.largest).min(offset + bytes);
             self.push(op, at, stop - at, stream, object);
             at = stop;
         }
@@ -549,7 +550,7 @@ mod tests {
     fn no_two_files_lie_in_one_place() {
         for recycles in [false, true] {
             let mut volume = Volume::F2fs(Box::new(F2fs::new(256 << 20, recycles)));
-            let (mut io, mut draw) = (Io::default(), Stream::new(1, "files"));
+            let (mut io, mut draw) = (Io::new(128 << 10), Stream::new(1, "files"));
             let mut files: Vec<(File, u64)> = vec![];
             let (mut written, mut called) = (0, 0);
             for _ in 0..4000 {
