@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as Group, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nandle_io::Range;
 use nandle_lab::Error;
@@ -51,7 +52,7 @@ pub fn parse() -> Args {
     });
     let color =
         given.next_back().and_then(|when| ColorChoice::from_str(when, false).ok()).unwrap_or_default();
-    let matches = Args::command().color(color).get_matches();
+    let matches = Args::command().color(color).try_get_matches().unwrap_or_else(|e| named(e, &words).exit());
     let args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     if args.quiet {
         be_quiet();
@@ -61,6 +62,21 @@ pub fn parse() -> Args {
         console::set_colors_enabled_stderr(args.color == ColorChoice::Always);
     }
     args
+}
+
+/// The error, with the option that a word without one may belong to.
+fn named(mut error: clap::Error, words: &[String]) -> clap::Error {
+    let takes_workload = words.iter().any(|word| ["run", "compare"].contains(&word.as_str()));
+    if error.kind() == ErrorKind::UnknownArgument
+        && takes_workload
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && !word.starts_with('-')
+    {
+        let tip =
+            format!("a trace or a workload is given with --workload {word}, a device with --device {word}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]

@@ -494,6 +494,8 @@ fn bad_input_is_one_clear_message() {
         (&["--device", "dem0"], &["did you mean \"demo\"", "papa-tlc"]),
         (&["--device", "garbage.bin"], &["garbage.bin"]),
         (&["--set", "gc.soft=2"], &["--set gc.soft=2", "0 to 0.9"]),
+        (&["--set", "buffer.bytes=1X"], &["--set buffer.bytes=1X", "64KiB"]),
+        (&["job.fio"], &["unexpected argument", "--workload job.fio"]),
         (&["--set", "gc.sof=0.1"], &["did you mean \"soft\""]),
         (&["--scheme", "lru+fifo"], &["both answer scheme.buffer"]),
         (&["--scheme", "lur"], &["did you mean \"lru\""]),

@@ -55,7 +55,7 @@ pub(super) fn said(message: &str) -> String {
     let mut message = message.trim().replace('\n', "; ");
     for (theirs, ours) in [
         ("expected u32", "expected a whole number, 0 to 4294967295"),
-        ("expected u64", "expected a whole number from 0 on"),
+        ("expected u64", "expected a whole number from 0 on, such as 4096, 64KiB or 1.5M"),
         ("expected usize", "expected a whole number from 0 on"),
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
