@@ -3,6 +3,8 @@
 //! The buffer is small and the drive may be large, so slots are kept for runs of neighbouring pages, and only for runs
 //! of which a page is buffered.
 
+use prefetch_index::prefetch_index;
+
 /// Pages in a run, as a power of two.
 const BITS: u32 = 6;
 const PAGES: usize = 1 << BITS;
@@ -35,6 +37,19 @@ impl Index {
     pub fn slot(&self, lpn: u32) -> Option<u32> {
         let run = *self.runs.get((lpn >> BITS) as usize)?;
         self.slots[run as usize][lpn as usize % PAGES].checked_sub(1)
+    }
+
+    /// Brings what says where the slot of `lpn` is into the processor's cache.
+    #[inline]
+    pub fn prefetch_run(&self, lpn: u32) {
+        prefetch_index(&self.runs, (lpn >> BITS) as usize);
+    }
+    /// Then its slot.
+    #[inline]
+    pub fn prefetch_slot(&self, lpn: u32) {
+        if let Some(&run) = self.runs.get((lpn >> BITS) as usize) {
+            prefetch_index(self.slots.as_flattened(), run as usize * PAGES + lpn as usize % PAGES);
+        }
     }
 
     /// `lpn`, which has no slot, gets this one.

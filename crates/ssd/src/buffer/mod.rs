@@ -124,6 +124,16 @@ impl Buffer {
         }
     }
 
+    /// The host is about to ask for `lpn`.
+    #[inline]
+    pub(crate) fn prefetch_run(&self, lpn: u32) {
+        self.index.prefetch_run(lpn);
+    }
+    /// The same, some requests later.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, lpn: u32) {
+        self.index.prefetch_slot(lpn);
+    }
     /// Entries.
     pub fn len(&self) -> u32 {
         self.len

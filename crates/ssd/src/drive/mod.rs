@@ -312,12 +312,20 @@ impl Ssd {
     /// cache. Changes nothing but how long the next requests take to simulate.
     #[inline]
     pub fn prefetch_map(&self, lsn: u64) {
-        self.flash.fragments().prefetch(self.flash.media().split(lsn).0);
+        let lpn = self.flash.media().split(lsn).0;
+        if let Some(buffer) = &self.buffer {
+            buffer.prefetch_run(lpn);
+        }
+        self.flash.fragments().prefetch(lpn);
     }
     /// As [`Ssd::prefetch_map`], some requests later: now that the map's word is near, what it leads to.
     #[inline]
     pub fn prefetch_page(&self, lsn: u64) {
-        self.flash.prefetch(self.flash.media().split(lsn).0);
+        let lpn = self.flash.media().split(lsn).0;
+        if let Some(buffer) = &self.buffer {
+            buffer.prefetch_slot(lpn);
+        }
+        self.flash.prefetch(lpn);
     }
     /// As [`Ssd::prefetch_page`], some requests later: the pages of a logical page that lies in several.
     #[inline]
