@@ -455,7 +455,7 @@ impl Nand {
                 state.erasing -= 1;
                 let leader = state.erase;
                 if state.erasing > 0 {
-                    self.dies[die as usize].load -= 1;
+                    self.loads[die as usize] -= 1;
                     if op != leader {
                         self.let_go(op);
                     }
@@ -474,7 +474,7 @@ impl Nand {
                 }
             }
         }
-        self.dies[die as usize].load -= 1;
+        self.loads[die as usize] -= 1;
         if kind == Kind::Read && cause == Cause::Parity {
             return self.let_go(op);
         }

@@ -100,8 +100,6 @@ pub(crate) struct Die {
     queue: [List; 4],
     filled: u8,
     pub suspended: Option<Suspended>,
-    /// Operations waiting or in service.
-    load: u32,
     dirty: bool,
     channel: u32,
     busy_ns: u64,
@@ -240,6 +238,8 @@ pub struct Nand {
     edges: Vec<(u32, u32)>,
     free_edge: u32,
     pub(crate) dies: Vec<Die>,
+    /// Operations that wait for each die or are in service there. Side by side: all dies are asked at once.
+    loads: Vec<u32>,
     channels: Vec<Channel>,
     /// When the array work of each die ends; then, when the transfer on each channel does, if somebody
     /// has to be told; then the next handover, and the next read that leaves the decoder.
@@ -299,7 +299,6 @@ impl Nand {
             queue: [List { head: NONE, tail: NONE }; 4],
             filled: 0,
             suspended: None,
-            load: 0,
             dirty: false,
             channel: g.channel_of_die(n),
             busy_ns: 0,
@@ -326,6 +325,7 @@ impl Nand {
             copied: 0,
             copies_at_once: config.timing.untimed && array.slots() == 1 && array.weave.parity == 0,
             dies: dies_of,
+            loads: vec![0; dies as usize],
             channels: vec![Channel::default(); channels as usize],
             timing: config.timing.clone(),
             endurance: if config.endurance == 0 { u32::MAX } else { config.endurance },
@@ -403,7 +403,7 @@ impl Nand {
     /// Operations waiting or running on `die`: 0 = idle.
     #[inline]
     pub fn load(&self, die: u32) -> u32 {
-        self.dies[die as usize].load
+        self.loads[die as usize]
     }
     /// Operations waiting or running on the die of a plane, or on those of its superblocks.
     #[inline]
@@ -415,7 +415,7 @@ impl Nand {
     }
     /// Whether a die has nothing to do.
     pub fn has_idle_die(&self) -> bool {
-        self.dies.iter().any(|die| die.load == 0)
+        self.loads.contains(&0)
     }
     /// Whether the die of a plane as it is addressed, or one of them, has nothing to do.
     pub fn has_idle_die_at(&self, plane: u32) -> bool {

@@ -53,7 +53,7 @@ impl Nand {
             open: false,
         };
         let die = self.array.flash().die_of_plane(plane);
-        self.dies[die as usize].load += 1;
+        self.loads[die as usize] += 1;
         self.in_flight += 1;
         if self.free == NONE {
             self.ops.push(op);
@@ -245,7 +245,7 @@ impl Nand {
         slot.array_ns = array_ns;
         (slot.next, slot.group, slot.chain) = (NONE, NONE, NONE);
         let die = self.array.flash().die_of_plane(plane);
-        self.dies[die as usize].load += 1;
+        self.loads[die as usize] += 1;
         self.chain(op.0, self.array.at_column(to));
         let kind = self.array.page_type(to);
         self.counters.programs[cause as usize][kind] += self.gang;
