@@ -9,12 +9,12 @@ use crate::media::{Left, Stepped};
 
 impl Ssd {
     /// When the next thing happens, if anything is under way.
-    pub fn next_event(&mut self) -> Option<Time> {
-        let flash = self.flash.media().next_event();
-        let delayed = self.delayed.front().map(|&(at, _)| at);
-        let link = self.next_on_link();
-        let link = (link != Time::MAX).then_some(link);
-        [flash, delayed, self.idle_at, link].into_iter().flatten().min()
+    #[inline]
+    pub fn next_event(&self) -> Option<Time> {
+        let delayed = self.delayed.front().map_or(Time::MAX, |&(at, _)| at);
+        let idle = self.idle_at.unwrap_or(Time::MAX);
+        let next = self.flash.media().next_time().min(self.next_on_link()).min(delayed).min(idle);
+        (next != Time::MAX).then_some(next)
     }
 
     /// Nothing is under way: the mapping scheme gets its turn after a while.

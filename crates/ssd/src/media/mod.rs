@@ -350,12 +350,7 @@ impl Media {
     pub fn now(&self) -> Time {
         self.nand.now()
     }
-    #[inline]
-    pub(crate) fn next_event(&self) -> Option<Time> {
-        let next = self.next_time();
-        (next != Time::MAX).then_some(next)
-    }
-    /// The same; [`Time::MAX`] if nothing is under way.
+    /// When the next thing happens; [`Time::MAX`] if nothing is under way.
     #[inline]
     pub(crate) fn next_time(&self) -> Time {
         if self.controller.is_some() { self.next_of_both() } else { self.nand.next_time() }
