@@ -305,9 +305,9 @@ impl Device {
         self.done.drain(..).collect()
     }
 
-    fn next_event(&mut self) -> PyResult<Option<u64>> {
-        self.ssd()?;
-        Ok(self.ssd.as_mut().filter(|_| self.powered).and_then(Ssd::next_event))
+    fn next_event(&self) -> PyResult<Option<u64>> {
+        let ssd = self.ssd()?;
+        Ok(if self.powered { ssd.next_event() } else { None })
     }
 
     fn cut_power(&mut self) -> PyResult<u32> {
