@@ -69,8 +69,7 @@ pub enum Size {
 const TSB_NS: [u64; 2] = [200_000, 8_000_000];
 /// Of real traces' devices. Assumed: the middle of 50, 70 and 100%, which the table of what is not published has.
 const FILL: f64 = 0.7;
-/// Assumed: about what the paper's page types fit if nothing is collected; LSB pages, a third of all, hold all that is
-/// written up to 0.33.
+/// Assumed: LSB pages are a third of all, so these shares leave them two thirds of the writes or fewer.
 const WRITES: [f64; 3] = [0.5, 0.6, 0.8];
 /// The twins' requests a second.
 const RATE: f64 = 300.0;

@@ -37,8 +37,8 @@ pub(super) const TWINS: [&str; 6] = ["msnfs", "dtr", "ra", "cfs", "ex", "web"];
 pub(super) const REAL: [Real; 6] =
     [traces::MSNFS, traces::DTRS, traces::TPCC, traces::FINANCIAL, traces::CLOUDPHYSICS, traces::SYS1];
 
-/// VSSIM's buffer: a request is queued by itself (`firm_buffer_manager.c`), and a full buffer evicts requests "until
-/// all requests in the buffer are destaged" (section IV).
+/// VSSIM's buffer (`firm_buffer_manager.c`): a request is queued by itself and leaves before it is read, and a full
+/// buffer evicts requests "until all requests in the buffer are destaged" (section IV).
 const VSSIM_FIFO: [&str; 3] =
     ["buffer.fifo_merge=false", "buffer.fifo_evict='all'", "buffer.fifo_reads='destage'"];
 /// Section III-A has no limit to how often a partial page is passed over.
