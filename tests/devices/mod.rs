@@ -301,6 +301,15 @@ pub fn untimed_devices() -> Vec<(&'static str, DeviceConfig)> {
     ]
 }
 
+/// As VSSIM: one core, which waits for the reads that it orders, a FIFO, and room that is free at hand-over.
+fn fifo_and_a_core_that_waits(c: &mut DeviceConfig) {
+    c.controller.cores = 1;
+    c.controller.blocking_rmw = true;
+    c.buffer.bytes = 32 << 10;
+    c.buffer.release = Release::Handover;
+    c.scheme.buffer = "fifo".into();
+}
+
 /// Devices whose controller, host link, decoder and buffer take their time.
 pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
     let with = |f: &dyn Fn(&mut DeviceConfig)| {
@@ -321,24 +330,11 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
     };
     let retry = ReadRetry { share: vec![0.2], share_per_1000_erases: 0.5, ns: 30_000, most: 3 };
     vec![
-        (
-            "a core that waits for its reads, fifo, hand-over",
-            with(&|c| {
-                c.controller.cores = 1;
-                c.controller.blocking_rmw = true;
-                c.buffer.bytes = 32 << 10;
-                c.buffer.release = Release::Handover;
-                c.scheme.buffer = "fifo".into();
-            }),
-        ),
+        ("a core that waits for its reads, fifo, hand-over", with(&fifo_and_a_core_that_waits)),
         (
             "requests queued by themselves, all leave a full buffer, a core that waits for its reads",
             with(&|c| {
-                c.controller.cores = 1;
-                c.controller.blocking_rmw = true;
-                c.buffer.bytes = 32 << 10;
-                c.buffer.release = Release::Handover;
-                c.scheme.buffer = "fifo".into();
+                fifo_and_a_core_that_waits(c);
                 c.buffer.fifo_merge = false;
                 c.buffer.fifo_evict = FifoEvict::All;
             }),
@@ -347,11 +343,7 @@ pub fn machine_devices() -> Vec<(&'static str, DeviceConfig)> {
             "requests queued by themselves, destaged before they are read, a link, a core that waits for its reads",
             with(&|c| {
                 c.link = LinkConfig { mb_s: 2000.0, command_ns: 500 };
-                c.controller.cores = 1;
-                c.controller.blocking_rmw = true;
-                c.buffer.bytes = 32 << 10;
-                c.buffer.release = Release::Handover;
-                c.scheme.buffer = "fifo".into();
+                fifo_and_a_core_that_waits(c);
                 c.buffer.fifo_merge = false;
                 c.buffer.fifo_reads = FifoReads::Destage;
             }),

@@ -199,16 +199,17 @@ fn pages_of(trace: &[Request]) -> u64 {
 /// The trace with the pages that it writes side by side, in their order. Reads of others, of which a new device has
 /// nothing to read, are left out or cut.
 fn side_by_side(trace: Vec<Request>) -> Vec<Request> {
-    let pages = pages_touched;
     let writes = trace.iter().filter(|r| r.op == Op::Write && r.bytes > 0);
-    let mut written: Vec<u64> = writes.flat_map(pages).collect();
+    let mut written: Vec<u64> = writes.flat_map(pages_touched).collect();
     written.sort_unstable();
     written.dedup();
     let place = |page: u64| written.binary_search(&page).ok();
     let moved = |mut r: Request| {
-        let first = pages(&r).find(|&page| place(page).is_some())?;
-        let last =
-            pages(&r).skip_while(|&page| page < first).take_while(|&page| place(page).is_some()).last()?;
+        let first = pages_touched(&r).find(|&page| place(page).is_some())?;
+        let last = pages_touched(&r)
+            .skip_while(|&page| page < first)
+            .take_while(|&page| place(page).is_some())
+            .last()?;
         let (from, to) = (r.offset.max(first * PAGE), (r.offset + r.bytes).min((last + 1) * PAGE));
         r.offset = place(first)? as u64 * PAGE + from % PAGE;
         r.bytes = to - from;
