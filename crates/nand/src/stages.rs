@@ -46,6 +46,8 @@ pub(crate) struct Stages {
     handovers: BinaryHeap<Reverse<(Time, u32)>>,
     /// Programs whose pages were taken in the last step.
     pub taken: Vec<OpId>,
+    /// An operation came to its end in the last step that is not among [`Nand::done`](crate::Nand::done).
+    pub ended_untold: bool,
     /// Reads in the decoder, in the order in which they leave it.
     decoding: VecDeque<(Time, u32)>,
 }

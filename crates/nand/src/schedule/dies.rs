@@ -321,9 +321,10 @@ impl Nand {
     }
 
     /// Nothing came to its end in the step that is about to be carried out.
-    pub fn forget_done(&mut self) {
+    fn forget_done(&mut self) {
         self.done.clear();
         self.stages.taken.clear();
+        self.stages.ended_untold = false;
     }
 
     /// What the last step brought to its end, in order.
@@ -456,6 +457,7 @@ impl Nand {
                 let leader = state.erase;
                 if state.erasing > 0 {
                     self.loads[die as usize] -= 1;
+                    self.stages.ended_untold = true;
                     if op != leader {
                         self.let_go(op);
                     }
@@ -476,6 +478,7 @@ impl Nand {
         }
         self.loads[die as usize] -= 1;
         if kind == Kind::Read && cause == Cause::Parity {
+            self.stages.ended_untold = true;
             return self.let_go(op);
         }
         self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });

@@ -34,6 +34,13 @@ impl Nand {
         &self.stages.taken
     }
 
+    /// Whether an operation came to its end with the last step that nobody waits for: one column of an erase, or a
+    /// read for the sake of parity. Its die may be idle.
+    #[inline]
+    pub fn ended_untold(&self) -> bool {
+        self.stages.ended_untold
+    }
+
     /// The transfer that begins hands a page over to its die at `at`, if it is one of a program.
     #[inline(never)]
     pub(super) fn note_handover(&mut self, die_number: u32, at: Time) {

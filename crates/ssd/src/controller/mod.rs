@@ -62,18 +62,23 @@ const BACKGROUND: usize = 2;
 pub(crate) struct Controller {
     config: ControllerConfig,
     cores: Vec<Core>,
+    /// All of them, and idle ones, a bit each.
+    all: u64,
+    idle: u64,
     /// One for all cores, or one for each.
     queues: Vec<Queue>,
-    /// When the first core has done its work; [`Time::MAX`] = none is at work.
+    /// When the first core has done its work, [`Time::MAX`] = none is at work; and which that is.
     next: Time,
+    first: usize,
     number: u64,
     /// Items in the queues.
     waiting: u32,
     commands: u64,
     /// Mapping units that an operation under way handles beside those of commands, by its slot.
     units: Vec<u32>,
-    /// Reads that hold a core.
+    /// Reads that hold a core, and whether they hold all.
     holding: Vec<OpId>,
+    is_held: bool,
     busy_ns: [u64; PURPOSES],
 }
 
@@ -85,13 +90,17 @@ impl Controller {
         (cores > 0).then(|| Self {
             config: config.clone(),
             cores: vec![Core { ends: Time::MAX, work: Work::Command(0), busy_ns: 0 }; cores],
+            all: u64::MAX >> (64 - cores),
+            idle: u64::MAX >> (64 - cores),
             queues: vec![Queue::default(); queues],
             next: Time::MAX,
+            first: 0,
             number: 0,
             waiting: 0,
             commands: 0,
             units: Vec::new(),
             holding: Vec::new(),
+            is_held: false,
             busy_ns: [0; PURPOSES],
         })
     }
@@ -99,9 +108,10 @@ impl Controller {
     // ---- what comes in ------------------------------------------------------------------------------
 
     /// The host's command in `slot` is there, with so many mapping units to handle.
+    #[inline(always)]
     pub fn command(&mut self, now: Time, slot: u32, units: u64) {
         let ns = self.config.command_ns + units * self.config.unit_ns;
-        let queue = self.commands as usize % self.queues.len();
+        let queue = self.queue_of(self.commands);
         self.commands += 1;
         self.enter(now, queue, COMMANDS, Work::Command(slot), ns, 0);
     }
@@ -121,44 +131,57 @@ impl Controller {
         if ns == 0 {
             return true;
         }
-        let queue = ready.die as usize % self.queues.len();
+        let queue = self.queue_of(ready.die.into());
         let class = if ready.background { BACKGROUND } else { 1 };
         self.enter(now, queue, class, Work::Operation(ready.op), ns, 1 + ready.cause as usize);
         false
     }
 
+    /// Work belongs to the cores in turn, or any may take it.
+    #[inline]
+    fn queue_of(&self, number: u64) -> usize {
+        let queues = self.queues.len();
+        if queues == 1 { 0 } else { number as usize % queues }
+    }
+
+    #[inline(always)]
     fn enter(&mut self, now: Time, queue: usize, class: usize, work: Work, ns: Time, purpose: usize) {
         let item = Item { work, ns, purpose, number: self.number };
         self.number += 1;
         // Mostly a core is idle, and nobody waits for one.
-        if self.waiting == 0
-            && !(class == COMMANDS && self.is_held())
-            && let Some(core) = self.cores_of(queue).find(|&core| self.cores[core].ends == Time::MAX)
-        {
-            return self.begin(now, core, item);
+        let idle = self.idle_of(queue);
+        if idle != 0 && self.waiting == 0 && !(class == COMMANDS && self.is_held) {
+            return self.begin(now, idle.trailing_zeros() as usize, &item);
         }
         self.queues[queue][class].push_back(item);
         self.waiting += 1;
         self.employ(now, queue);
     }
 
-    /// The cores that serve a queue.
-    fn cores_of(&self, queue: usize) -> std::ops::Range<usize> {
-        if self.queues.len() > 1 { queue..queue + 1 } else { 0..self.cores.len() }
+    /// The idle ones of the cores that serve a queue.
+    #[inline]
+    fn idle_of(&self, queue: usize) -> u64 {
+        if self.queues.len() > 1 { self.idle & 1 << queue } else { self.idle }
     }
 
-    fn begin(&mut self, now: Time, core: usize, item: Item) {
-        let core = &mut self.cores[core];
-        (core.ends, core.work) = (now + item.ns, item.work);
-        core.busy_ns += item.ns;
+    #[inline(always)]
+    fn begin(&mut self, now: Time, core: usize, item: &Item) {
+        let ends = now + item.ns;
+        self.idle &= !(1 << core);
         self.busy_ns[item.purpose] += item.ns;
-        self.next = self.next.min(now + item.ns);
+        if (ends, core) < (self.next, self.first) {
+            (self.next, self.first) = (ends, core);
+        }
+        let core = &mut self.cores[core];
+        (core.ends, core.work) = (ends, item.work);
+        core.busy_ns += item.ns;
     }
 
     /// A read of a read-modify-write was ordered: the core that ordered it waits for it, if cores do.
     pub fn hold(&mut self, read: OpId) {
         if self.config.blocking_rmw {
             self.holding.push(read);
+            self.is_held = self.holding.len() >= self.cores.len();
         }
     }
 
@@ -169,6 +192,7 @@ impl Controller {
         if self.holding.len() == before {
             return false;
         }
+        self.is_held = self.holding.len() >= self.cores.len();
         for queue in 0..self.queues.len() {
             self.employ(now, queue);
         }
@@ -177,7 +201,7 @@ impl Controller {
 
     /// Whether reads hold all cores: nothing of the host's is carried out.
     pub fn is_held(&self) -> bool {
-        self.holding.len() >= self.cores.len()
+        self.is_held
     }
 
     // ---- work ---------------------------------------------------------------------------------------
@@ -192,12 +216,13 @@ impl Controller {
 
     #[inline(never)]
     fn employ_idle(&mut self, now: Time, queue: usize) {
-        for core in self.cores_of(queue) {
-            if self.cores[core].ends == Time::MAX {
-                let Some(item) = self.pick(queue) else { break };
-                self.waiting -= 1;
-                self.begin(now, core, item);
-            }
+        let mut idle = self.idle_of(queue);
+        while idle != 0
+            && let Some(item) = self.pick(queue)
+        {
+            self.waiting -= 1;
+            self.begin(now, idle.trailing_zeros() as usize, &item);
+            idle &= idle - 1;
         }
     }
 
@@ -222,13 +247,28 @@ impl Controller {
         self.next
     }
 
-    /// What a core has done by `now`, when there is something.
+    /// What the core has done that is first done, at `now`.
+    #[inline]
     pub fn step(&mut self, now: Time) -> Option<Work> {
-        let core = self.cores.iter().position(|core| core.ends <= now)?;
-        let work = self.cores[core].work;
-        self.cores[core].ends = Time::MAX;
-        self.employ(now, if self.queues.len() > 1 { core } else { 0 });
-        self.next = self.cores.iter().map(|core| core.ends).min().unwrap_or(Time::MAX);
+        if self.next > now {
+            return None;
+        }
+        let done = self.first;
+        self.idle |= 1 << done;
+        let core = &mut self.cores[done];
+        core.ends = Time::MAX;
+        let work = core.work;
+        self.next = Time::MAX;
+        let mut at_work = self.all & !self.idle;
+        while at_work != 0 {
+            let number = at_work.trailing_zeros() as usize;
+            let ends = self.cores[number].ends;
+            if ends < self.next {
+                (self.next, self.first) = (ends, number);
+            }
+            at_work &= at_work - 1;
+        }
+        self.employ(now, if self.queues.len() > 1 { done } else { 0 });
         Some(work)
     }
 

@@ -42,6 +42,7 @@ use crate::map::{Map, run_mask};
 use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
 use crate::space::{PageClass, PageTypes, Space, SpaceSettings};
+use front::Turns;
 use request::Requests;
 use waiting::Waiting;
 
@@ -58,13 +59,14 @@ pub struct Ssd {
     requests: Requests,
     /// The host link, if it takes time.
     link: Option<Box<Link>>,
-    /// Commands on their way, reads aside, in the order of their submission, in which they take effect.
-    in_order: VecDeque<u32>,
+    /// Who takes effect when, of commands that took time to come.
+    turns: Turns,
     /// Writes, trims and flushes that are not placed yet, oldest first.
     queue: VecDeque<u32>,
     /// Who in it waits for room, and where.
     wait_for: Waiting,
-    /// Complete requests whose `dram_ns` are running.
+    /// Complete requests whose `dram_ns` are running, or whose answers are on the link, in the order in which the
+    /// host has them.
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of a barrier.
     flushes: VecDeque<(u32, u32)>,
@@ -152,7 +154,7 @@ impl Ssd {
             buffer,
             requests: Requests::default(),
             link: Link::new(&config.link).filter(|_| !config.timing.untimed).map(Box::new),
-            in_order: VecDeque::new(),
+            turns: Turns::default(),
             queue: VecDeque::new(),
             wait_for: Waiting::default(),
             delayed: VecDeque::new(),
@@ -374,7 +376,6 @@ impl Ssd {
         (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
         (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
         (request.status, request.noticed, request.short) = (status, false, 0);
-        request.handled = false;
         request.remaining = 1; // released when everything of it is placed
         if status == Status::Ok {
             self.count(command);
@@ -393,7 +394,8 @@ impl Ssd {
                 return;
             }
         } else {
-            self.send(at, slot);
+            // Nothing has happened yet.
+            return self.send(at, slot);
         }
         self.look_after();
         self.flash.media_mut().settle();

@@ -24,8 +24,8 @@ pub(super) struct Request {
     pub number: u64,
     /// The stream policy has seen it.
     pub noticed: bool,
-    /// Only commands submitted before it keep it from taking effect.
-    pub handled: bool,
+    /// Its place among the commands that take effect in the order of their submission.
+    pub turn: u64,
 }
 
 impl Request {
@@ -44,7 +44,7 @@ impl Request {
         unreadable: Vec::new(),
         number: 0,
         noticed: false,
-        handled: false,
+        turn: 0,
     };
 }
 

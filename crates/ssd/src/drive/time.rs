@@ -56,13 +56,14 @@ impl Ssd {
             let until = flash.min(to);
             if let Some(&(at, slot)) = self.delayed.front()
                 && at <= until
+                && (self.link.is_none() || at <= self.next_on_link())
             {
                 self.delayed.pop_front();
                 self.complete(at, slot, done);
                 continue;
             }
             if self.link.is_some() && self.next_on_link() <= until {
-                self.step_link(done);
+                self.step_link();
                 continue;
             }
             if let Some(at) = self.idle_at
@@ -74,13 +75,20 @@ impl Ssd {
             if flash > to {
                 break;
             }
-            if let Stepped::Command(slot) = self.flash.media_mut().step() {
-                self.command_handled(slot);
-                self.watch_idleness();
-                continue;
+            match self.flash.media_mut().step() {
+                Stepped::Flash => {}
+                Stepped::Order => {
+                    self.flash.media_mut().settle();
+                    continue;
+                }
+                Stepped::Command(slot) => {
+                    self.command_handled(slot);
+                    self.watch_idleness();
+                    continue;
+                }
             }
             let more = self.ends_more && self.end_more();
-            if self.flash.media().done().is_empty() && !more {
+            if self.flash.media().done().is_empty() && !more && !self.flash.media().ended_untold() {
                 // A phase of an operation ended, no more.
                 self.flash.media_mut().settle();
                 continue;

@@ -37,7 +37,7 @@ impl LinkConfig {
     }
 }
 
-/// A request on its way.
+/// A command on its way to the drive.
 #[derive(Clone, Copy, Debug)]
 struct Crosser {
     /// When it is across.
@@ -46,59 +46,38 @@ struct Crosser {
     has_data: bool,
 }
 
-/// Requests that cross in one direction, in the order in which they are across; without data comes before with.
-#[derive(Clone, Debug)]
-struct Crossing {
-    queue: VecDeque<Crosser>,
-    /// When the first of them is across; [`Time::MAX`] = nobody is on the way.
-    next: Time,
+/// One direction.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// When the last of its data are across.
     free_at: Time,
     busy_ns: u64,
 }
 
-impl Crossing {
-    const EMPTY: Self = Self { queue: VecDeque::new(), next: Time::MAX, free_at: 0, busy_ns: 0 };
-
+impl Lane {
+    /// When something is across that is sent at `at`, whose data take `transfer` by themselves. What is without data
+    /// waits for nobody.
     #[inline]
-    fn enter(&mut self, at: Time, slot: u32, transfer: Time, command: Time) {
-        let has_data = transfer > 0;
-        let at = if has_data {
-            self.free_at = self.free_at.max(at) + transfer;
-            self.busy_ns += transfer;
-            self.free_at + command
-        } else {
-            at + command
-        };
-        let new = Crosser { at, slot, has_data };
-        if self.queue.back().is_none_or(|last| last.at < at) {
-            self.queue.push_back(new);
-        } else {
-            self.enter_between(new);
+    fn cross(&mut self, at: Time, transfer: Time, command: Time) -> Time {
+        if transfer == 0 {
+            return at + command;
         }
-        self.next = self.next.min(at);
-    }
-    /// What is without data passes what waits for the link.
-    #[inline(never)]
-    fn enter_between(&mut self, new: Crosser) {
-        let earlier =
-            |other: &Crosser| other.at < new.at || other.at == new.at && (new.has_data || !other.has_data);
-        self.queue.insert(self.queue.partition_point(earlier), new);
-    }
-    /// The request that is across next.
-    #[inline]
-    fn leave(&mut self) -> Option<(Time, u32)> {
-        let first = self.queue.pop_front()?;
-        self.next = self.queue.front().map_or(Time::MAX, |next| next.at);
-        Some((first.at, first.slot))
+        self.free_at = self.free_at.max(at) + transfer;
+        self.busy_ns += transfer;
+        self.free_at + command
     }
 }
 
-/// The link and what is on it.
+/// The link and the commands on it. What answers take is worked out here; who is answered when, the drive knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     config: LinkConfig,
-    to_drive: Crossing,
-    to_host: Crossing,
+    to_drive: Lane,
+    to_host: Lane,
+    /// Commands on their way, in the order in which they are across; without data comes before with.
+    queue: VecDeque<Crosser>,
+    /// When the first of them is across; [`Time::MAX`] = none is on the way.
+    next: Time,
     /// Bytes of the last transfer and how long it took: the next is mostly alike.
     last: (u64, Time),
 }
@@ -106,8 +85,14 @@ pub(crate) struct Link {
 impl Link {
     /// The link, if it takes time.
     pub fn new(config: &LinkConfig) -> Option<Self> {
-        let (to_drive, to_host) = (Crossing::EMPTY, Crossing::EMPTY);
-        (!config.is_off()).then(|| Self { config: config.clone(), to_drive, to_host, last: (0, 0) })
+        (!config.is_off()).then(|| Self {
+            config: config.clone(),
+            to_drive: Lane::default(),
+            to_host: Lane::default(),
+            queue: VecDeque::new(),
+            next: Time::MAX,
+            last: (0, 0),
+        })
     }
 
     #[inline]
@@ -122,26 +107,42 @@ impl Link {
     }
 
     /// The host sends the command in `slot`, with `bytes` of data.
+    #[inline]
     pub fn send(&mut self, at: Time, slot: u32, bytes: u64) {
         let transfer = self.transfer(bytes);
-        self.to_drive.enter(at, slot, transfer, self.config.command_ns);
+        let at = self.to_drive.cross(at, transfer, self.config.command_ns);
+        let new = Crosser { at, slot, has_data: transfer > 0 };
+        if self.queue.back().is_none_or(|last| last.at < at) {
+            self.queue.push_back(new);
+        } else {
+            self.enter_between(new);
+        }
+        self.next = self.next.min(at);
     }
-    /// The drive answers the command in `slot`, with `bytes` of data.
-    pub fn answer(&mut self, at: Time, slot: u32, bytes: u64) {
-        let transfer = self.transfer(bytes);
-        self.to_host.enter(at, slot, transfer, self.config.command_ns);
+    /// What is without data passes what waits for the link.
+    #[inline(never)]
+    fn enter_between(&mut self, new: Crosser) {
+        let earlier =
+            |other: &Crosser| other.at < new.at || other.at == new.at && (new.has_data || !other.has_data);
+        self.queue.insert(self.queue.partition_point(earlier), new);
     }
-    /// When the next command or answer is across; [`Time::MAX`] = none is on the way.
+    /// When the next command is across; [`Time::MAX`] = none is on the way.
     #[inline]
     pub fn next(&self) -> Time {
-        self.to_drive.next.min(self.to_host.next)
+        self.next
     }
-    /// Takes what is across next off the link: when, its slot, and whether it is an answer. Answers come first.
+    /// Takes the command that is across next off the link: when, and its slot.
     #[inline]
-    pub fn step(&mut self) -> Option<(Time, u32, bool)> {
-        let answers = self.to_host.next <= self.to_drive.next;
-        let (at, slot) = if answers { self.to_host.leave() } else { self.to_drive.leave() }?;
-        Some((at, slot, answers))
+    pub fn step(&mut self) -> Option<(Time, u32)> {
+        let first = self.queue.pop_front()?;
+        self.next = self.queue.front().map_or(Time::MAX, |next| next.at);
+        Some((first.at, first.slot))
+    }
+    /// The drive answers at `at`, with `bytes` of data: when the host has it.
+    #[inline]
+    pub fn answer(&mut self, at: Time, bytes: u64) -> Time {
+        let transfer = self.transfer(bytes);
+        self.to_host.cross(at, transfer, self.config.command_ns)
     }
     /// Nanoseconds that data were on their way to the drive, and to the host.
     pub fn busy_ns(&self) -> (u64, u64) {
@@ -149,8 +150,7 @@ impl Link {
     }
     /// Counts from zero again.
     pub fn reset_counters(&mut self) {
-        self.to_drive.busy_ns = 0;
-        self.to_host.busy_ns = 0;
+        self.carry_over((0, 0));
     }
     /// Goes on counting where a link was before a power cut.
     pub fn carry_over(&mut self, (to_drive, to_host): (u64, u64)) {
@@ -180,8 +180,7 @@ mod tests {
             expected.push((if bytes > 0 { free_at } else { at } + 50, bytes > 0, slot));
         }
         expected.sort_unstable();
-        let came: Vec<(Time, u32)> =
-            std::iter::from_fn(|| link.step()).map(|(at, slot, _)| (at, slot)).collect();
+        let came: Vec<(Time, u32)> = std::iter::from_fn(|| link.step()).collect();
         assert_eq!(came, expected.iter().map(|&(at, _, slot)| (at, slot)).collect::<Vec<_>>());
         assert!(expected.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1));
         assert_eq!(link.next(), Time::MAX);

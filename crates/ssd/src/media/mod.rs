@@ -41,8 +41,10 @@ pub struct Record<'a> {
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stepped {
-    /// The flash did something, or the controller ordered an operation.
+    /// The flash did something.
     Flash,
+    /// The controller ordered an operation.
+    Order,
     /// The controller has handled the host's command in this slot.
     Command(u32),
 }
@@ -363,8 +365,8 @@ impl Media {
     /// happened is returned.
     #[inline]
     pub(crate) fn step(&mut self) -> Stepped {
-        if self.controller.is_some() {
-            return self.step_either();
+        if let Some(at) = self.controller_is_next() {
+            return self.step_controller(at);
         }
         self.nand.step();
         Stepped::Flash
@@ -372,6 +374,11 @@ impl Media {
     #[inline]
     pub(crate) fn done(&self) -> &[Done] {
         self.nand.done()
+    }
+    /// Whether a die may have fallen idle with the last step though [`Media::done`] does not say so.
+    #[inline]
+    pub(crate) fn ended_untold(&self) -> bool {
+        self.nand.ended_untold()
     }
     #[inline(always)]
     pub(crate) fn settle(&mut self) {

@@ -33,23 +33,24 @@ impl Media {
         orders.min(self.nand.next_time())
     }
 
-    /// The flash goes before the controller where both have something at the same time.
-    #[inline(never)]
-    pub(super) fn step_either(&mut self) -> Stepped {
-        let at = self.controller.as_ref().map_or(Time::MAX, |controller| controller.next_event());
-        self.nand.forget_done();
-        if self.nand.next_time() <= at {
-            self.nand.step();
-            return Stepped::Flash;
-        }
+    /// When the controller does something next, if that is before the flash does; where both have something at the
+    /// same time, the flash goes first.
+    #[inline]
+    pub(super) fn controller_is_next(&self) -> Option<Time> {
+        let at = self.controller.as_ref()?.next_event();
+        (at < self.nand.next_time()).then_some(at)
+    }
+
+    /// What the controller does at `at`.
+    #[inline(always)]
+    pub(super) fn step_controller(&mut self, at: Time) -> Stepped {
         self.nand.advance(at);
-        let work = self.controller.as_mut().and_then(|controller| controller.step(at));
-        match work {
+        match self.controller.as_mut().and_then(|controller| controller.step(at)) {
             Some(Work::Command(slot)) => return Stepped::Command(slot),
             Some(Work::Operation(op)) => self.nand.start(op),
             None => {}
         }
-        Stepped::Flash
+        Stepped::Order
     }
 
     /// Operations that may go to their dies pass the controller; with those that do so at once others may.
@@ -63,17 +64,19 @@ impl Media {
     #[inline(never)]
     fn order_those(&mut self) {
         let now = self.nand.now();
-        let mut went = true;
-        while std::mem::take(&mut went) {
+        let Some(controller) = &mut self.controller else { return };
+        loop {
+            let mut went = false;
             while let Some(ready) = self.nand.next_ready() {
-                if self.controller.as_mut().is_none_or(|controller| controller.operation(now, &ready)) {
+                if controller.operation(now, &ready) {
                     self.nand.start(ready.op);
                     went = true;
                 }
             }
-            if went {
-                self.nand.settle();
+            if !went {
+                return;
             }
+            self.nand.settle();
         }
     }
 
