@@ -265,7 +265,7 @@ fn lambert_w(x: f64) -> f64 {
 
 /// Write amplification of FIFO and, for large blocks, greedy collection under uniform random writes
 /// (Desnoyers 2012; Xiang and Kurkoski 2012).
-fn theory(rho: f64) -> f64 {
+pub fn theory(rho: f64) -> f64 {
     let alpha = 1.0 + rho;
     alpha / (alpha + lambert_w(-alpha * (-alpha).exp()))
 }

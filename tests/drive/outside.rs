@@ -255,7 +255,7 @@ fn slow_programs(ssd: &mut Ssd, requests: u64) -> u64 {
 #[test]
 fn page_types_are_what_it_says_after_a_power_cut_too() {
     let mut compared = 0;
-    for (name, config) in devices::page_type_devices() {
+    for (name, config) in devices::small_devices_of("page types") {
         if !config.scheme.has("papa") || config.geometry.sectors_per_page() == 1 {
             continue;
         }

@@ -100,7 +100,9 @@ fn collection_at_the_rate_of_host_writes_keeps_them_steady() {
 fn nothing_holds_collection_back_when_writes_wait() {
     // A closed loop as fast as the drive takes it, on the least spare that is legal.
     for pacing in [PacingKind::Rate, PacingKind::Lazy] {
-        for (name, mut config) in devices::superblock_devices().into_iter().chain(devices::unit_devices()) {
+        for (name, mut config) in
+            [devices::small_devices_of("superblocks"), devices::small_devices_of("units")].concat()
+        {
             config.scheme.pacing = pacing;
             (config.gc.soft, config.gc.hard) = (0.1, 0.01);
             let config = devices::least(config);

@@ -12,6 +12,8 @@ use nandle_lab::measure::{Summary, Until};
 use nandle_lab::run::Run;
 use nandle_lab::workload::Asked;
 
+use crate::closed_forms;
+
 fn run(device: &str, sets: &[&str], workload: &str, until: Until) -> Summary {
     let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
     let drive = Wanted { device, scheme: None, sets: &sets }.load().expect("a device");
@@ -29,15 +31,6 @@ fn run(device: &str, sets: &[&str], workload: &str, until: Until) -> Summary {
     run.go(&AtomicBool::new(false), &mut |_| {}).expect("it runs").summary
 }
 
-/// The principal branch, for arguments from -1/e to 0.
-fn lambert_w(x: f64) -> f64 {
-    let mut w = if x > -0.25 { x } else { -0.5 };
-    for _ in 0..100 {
-        w -= (w * w.exp() - x) / (w.exp() * (w + 1.0));
-    }
-    w
-}
-
 #[test]
 fn uniform_writes_come_to_rest_at_the_theory_on_every_fraction() {
     let mut latencies = Vec::new();
@@ -52,8 +45,8 @@ fn uniform_writes_come_to_rest_at_the_theory_on_every_fraction() {
         assert!(s.steady.reached && s.complete && s.steady_state, "{device}: {}", s.steady_state_reason);
         // A block free and one open, on average, of each of the 32 planes are no spare.
         let held = 32 * 2 * 16 * 8192;
-        let alpha = (s.device_bytes.raw - held) as f64 / s.device_bytes.logical as f64;
-        let theory = alpha / (alpha + lambert_w(-alpha * (-alpha).exp()));
+        let rho = (s.device_bytes.raw - held) as f64 / s.device_bytes.logical as f64 - 1.0;
+        let theory = closed_forms::theory(rho);
         let waf = s.steady.waf.expect("it wrote");
         println!("{device}: {waf:.3}, theory {theory:.3}, {:.2} drive writes", s.drive_writes);
         assert!((waf / theory - 1.0).abs() < 0.04, "{device}: {waf:.3}, theory {theory:.3}");

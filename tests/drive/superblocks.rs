@@ -10,6 +10,7 @@ use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd, Status};
 
+use crate::closed_forms::theory;
 use crate::devices;
 use crate::drive;
 use crate::torture;
@@ -17,7 +18,7 @@ use drive::{closed, one, programs, settle};
 
 #[test]
 fn nothing_is_lost_or_misplaced() {
-    for (name, config) in devices::superblock_devices() {
+    for (name, config) in devices::small_devices_of("superblocks") {
         let (_, oracle) = torture::run(&config, 3, 6_000);
         assert_eq!(oracle.verdict(), Ok(()), "{name}");
         println!("{name}: ok");
@@ -26,7 +27,7 @@ fn nothing_is_lost_or_misplaced() {
 
 #[test]
 fn power_cuts_leave_what_was_promised() {
-    for (name, config) in devices::superblock_devices() {
+    for (name, config) in devices::small_devices_of("superblocks") {
         torture::cut_power(name, &config, 5, 25);
         println!("{name}: ok");
     }
@@ -34,7 +35,7 @@ fn power_cuts_leave_what_was_promised() {
 
 #[test]
 fn failures_of_the_flash_are_survived() {
-    for (name, mut config) in devices::superblock_devices() {
+    for (name, mut config) in devices::small_devices_of("superblocks") {
         config.op_ratio *= 2.0;
         config.faults.program_rate = 0.0003;
         config.faults.erase_rate = 0.0003;
@@ -122,17 +123,6 @@ fn sequential_writes_cost_the_share_of_parity() {
             assert!((erased as f64 - filled).abs() <= 8.0, "{erased} blocks erased, {filled} filled");
         }
     }
-}
-
-/// The principal branch of Lambert's W, by Newton's method.
-fn lambert_w(x: f64) -> f64 {
-    (0..100).fold(if x > -0.25 { x } else { -0.5 }, |w: f64, _| w - (w * w.exp() - x) / (w.exp() * (w + 1.0)))
-}
-
-/// Greedy collection of large blocks under uniform writes (Desnoyers 2012).
-fn theory(rho: f64) -> f64 {
-    let alpha = 1.0 + rho;
-    alpha / (alpha + lambert_w(-alpha * (-alpha).exp()))
 }
 
 #[test]

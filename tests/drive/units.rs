@@ -390,7 +390,7 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
 fn what_a_flush_waits_for_may_be_merged_by_collection_meanwhile() {
     // Versions of a unit, the newest in a page not programmed yet, are merged into a page of collection's: a FLUSH that
     // comes now waits for that one.
-    let (_, mut config) = devices::unit_devices()
+    let (_, mut config) = devices::small_devices_of("units")
         .into_iter()
         .find(|(name, _)| name.contains("versions"))
         .expect("one with versions");

@@ -6,7 +6,6 @@
 use nandle_random::Stream;
 use nandle_ssd::{Command, Op, Ssd};
 
-#[allow(dead_code)]
 #[path = "../../../tests/devices/mod.rs"]
 mod devices;
 

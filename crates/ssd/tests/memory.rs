@@ -6,7 +6,6 @@
 use nandle_random::Stream;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 
-#[allow(dead_code)]
 #[path = "../../../tests/devices/mod.rs"]
 mod devices;
 

@@ -9,7 +9,6 @@ use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::schemes::Seam;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
-#[allow(dead_code)]
 #[path = "../../../tests/devices/mod.rs"]
 mod devices;
 

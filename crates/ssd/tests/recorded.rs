@@ -13,6 +13,8 @@ use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Operation, Ssd, Status};
 
+#[path = "../../../tests/devices/mod.rs"]
+mod devices;
 #[path = "recorded/list.rs"]
 mod list;
 #[path = "recorded/workload.rs"]
@@ -277,26 +279,9 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(path(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
-/// The device that `settings` (`key=value`, keys as in a device file with dots) make of the base.
+/// The device that `settings` make of the base.
 fn device(settings: &str) -> DeviceConfig {
-    let mut table: toml::Table = include_str!("recorded/base.toml").parse().expect("TOML");
-    for setting in settings.split_whitespace() {
-        let (key, value) = setting.split_once('=').unwrap_or_else(|| panic!("{setting}: no value"));
-        // What is no number, truth value or list is a word.
-        let value = match format!("v = {value}").parse::<toml::Table>() {
-            Ok(mut parsed) => parsed.remove("v").expect("it was just written"),
-            Err(_) => value.into(),
-        };
-        let mut names: Vec<&str> = key.split('.').collect();
-        let last = names.pop().expect("a key");
-        let mut inner = &mut table;
-        for name in names {
-            let entry = inner.entry(name).or_insert_with(|| toml::Table::new().into());
-            inner = entry.as_table_mut().unwrap_or_else(|| panic!("{setting}: {name} is no table"));
-        }
-        inner.insert(last.into(), value);
-    }
-    table.try_into().unwrap_or_else(|e| panic!("{settings}: {e}"))
+    devices::made(include_str!("recorded/base.toml"), settings)
 }
 
 /// A line of the list.

@@ -10,7 +10,6 @@ use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::nand::{Cause, CellKind, ProgramOrder};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
-#[allow(dead_code)]
 #[path = "../../../tests/devices/mod.rs"]
 mod devices;
 
