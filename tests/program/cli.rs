@@ -2,10 +2,10 @@
 //! exit code 2, never a panic. Method: the real program, in temporary directories.
 
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
+
+use crate::command::{good, nandle, refused, temp, text};
 
 /// The keys of `summary.json` that outside checks read (docs: interfaces).
 const KEYS: &str = "
@@ -33,34 +33,6 @@ gc.invocations gc.moved_pages gc.foreground_ns gc.victim_valid_histogram
 wear.erase_min wear.erase_max wear.erase_mean wear.erase_stddev wear.bad_blocks
 recovery.cuts recovery.reads recovery.time_ns
 integrity.checked_sectors integrity.expected_sectors integrity.mismatches integrity.wrong_completions";
-
-fn nandle(args: &[&str], dir: &Path) -> Output {
-    Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Standard output of a command that must succeed.
-fn good(args: &[&str], dir: &Path) -> String {
-    let out = nandle(args, dir);
-    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
-    text(&out.stdout)
-}
-
-/// The message of a command that must be refused.
-fn refused(args: &[&str], dir: &Path) -> String {
-    let out = nandle(args, dir);
-    let message = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
-    assert!(!message.contains("panicked"), "{args:?}: {message}");
-    message
-}
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
 
 fn run_json(args: &[&str], dir: &Path) -> Value {
     let mut all = vec!["run", "--json", "-"];

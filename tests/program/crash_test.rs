@@ -8,6 +8,8 @@ use std::process::Output;
 use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::command::said;
+
 fn crash_test(args: &[&str], dir: &Path) -> Output {
     let mut command = Command::cargo_bin("nandle").expect("built");
     command.arg("crash-test").args(args).current_dir(dir).output().expect("it runs")
@@ -15,11 +17,6 @@ fn crash_test(args: &[&str], dir: &Path) -> Output {
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(output)))
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
 }
 
 /// Two files, the second of which must not be there without the first one's contents.

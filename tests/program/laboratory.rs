@@ -4,36 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn nandle(args: &[&str], dir: &Path) -> Output {
-    Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn good(args: &[&str], dir: &Path) -> String {
-    let out = nandle(args, dir);
-    assert!(out.status.success(), "{args:?}: {}{}", text(&out.stdout), text(&out.stderr));
-    text(&out.stdout)
-}
-
-fn bad(args: &[&str], code: i32, dir: &Path) -> String {
-    let out = nandle(args, dir);
-    let message = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(code), "{args:?}: {message}");
-    assert!(!message.contains("panicked"), "{args:?}: {message}");
-    message
-}
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
+use crate::command::{bad, good, temp, text};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")

@@ -5,6 +5,7 @@ mod served;
 
 mod atlas;
 mod cli;
+mod command;
 mod crash_test;
 mod fsck;
 mod laboratory;

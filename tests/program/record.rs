@@ -5,22 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Output;
 
 use assert_cmd::Command;
 use nandle_io::Op;
 use serde_json::Value;
 
+use crate::command::{nandle, said};
+
 /// The stream of the journal.
 const JOURNAL: u16 = nandle_cost::kinds::Kind::Journal as u16;
-
-fn nandle(args: &[&str], dir: &Path) -> Output {
-    Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
 
 fn documented() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cost.md")).expect("there")

@@ -14,16 +14,12 @@ use nandle_random::Stream;
 use nandle_serve::nbd::wire::command;
 use nandle_serve::nvme_tcp::host::{Host, Options, blocks, entry};
 use nandle_serve::nvme_tcp::wire::{Status, op, u32_at, u64_at};
-use served::{Client, SMALL, Served};
+use served::{Client, SMALL, Served, temp};
 
 const EPERM: u32 = 1;
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 const SECTOR: u32 = 4096;
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
 
 fn start(dir: &Path, args: &[&str]) -> Served {
     Served::start(dir, &[SMALL, &["--ctl", "ctl"], args].concat())

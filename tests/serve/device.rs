@@ -13,17 +13,9 @@ use nandle_random::Stream;
 use nandle_serve::nbd::wire::{command, flag};
 use serde_json::Value;
 use served::writer::Writer;
-use served::{SMALL, Served, good, has};
+use served::{SMALL, Served, good, has, temp, with};
 
 const SECTOR: usize = 4096;
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
-
-fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [base, more].concat()
-}
 
 /// The message of a command that must be refused.
 fn refused(args: &[&str], dir: &std::path::Path) -> String {

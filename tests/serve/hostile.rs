@@ -14,15 +14,7 @@ use std::time::{Duration, Instant};
 use nandle_host::initiator::{Host, Options};
 use nandle_serve::nbd::wire::{self, Request, command};
 use served::hostile::status_flood;
-use served::{Client, SMALL, Served, program};
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
-
-fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [base, more].concat()
-}
+use served::{Client, SMALL, Served, program, temp, with};
 
 /// Waits until `f` is true.
 fn until(what: &str, limit: Duration, mut f: impl FnMut() -> bool) {

@@ -15,17 +15,9 @@ use std::time::{Duration, Instant};
 use nandle_random::Stream;
 use nandle_serve::nbd::wire::command;
 use serde_json::Value;
-use served::{SMALL, Served, good, has};
+use served::{SMALL, Served, good, has, temp, with};
 
 const SECTOR: usize = 4096;
-
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
-
-fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [base, more].concat()
-}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))

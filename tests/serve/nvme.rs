@@ -15,20 +15,12 @@ use nandle_io::Range;
 use nandle_random::Stream;
 use nandle_serve::nvme_tcp::host::{self, Host, Options, Queue, blocks, check, entry};
 use nandle_serve::nvme_tcp::wire::{Digests, Done, Sqe, Status, feature, op, u16_at, u32_at, u64_at};
-use served::{SMALL, Served};
+use served::{SMALL, Served, temp, with};
 
 const SECTOR: usize = 4096;
 
-fn temp() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
-
 fn extent(first: u64, sectors: u64) -> Range {
     Range { first, sectors }
-}
-
-fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [base, more].concat()
 }
 
 fn start(dir: &std::path::Path, args: &[&str]) -> (Served, SocketAddr) {

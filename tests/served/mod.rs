@@ -34,6 +34,15 @@ pub const SMALL: &[&str] = &[
     "buffer.bytes=262144",
 ];
 
+pub fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// These arguments, and more.
+pub fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [base, more].concat()
+}
+
 /// A server that says nothing for so long hangs.
 const HANG: Duration = Duration::from_secs(60);
 
