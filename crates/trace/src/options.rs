@@ -164,35 +164,22 @@ impl FromStr for TimeUnit {
 ///
 /// The expression needs the named groups `time`, `op`, `offset` and `bytes`; `volume` is optional. Lines that
 /// it does not match are skipped and counted. An operation is recognised by its first letter (r, w, d or t for
-/// discards, f for flushes, any case) unless [`reads`](Self::reads) or [`writes`](Self::writes) name it.
+/// discards, f for flushes, any case).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegexFormat {
     /// The regular expression, applied to each line.
     pub pattern: String,
-    /// Unit of `time`; may have a fraction.
-    pub time_unit: TimeUnit,
     /// Bytes per unit of `offset`: 1, 512, 4096...
     pub offset_unit_bytes: u64,
     /// Bytes per unit of `bytes`.
     pub size_unit_bytes: u64,
-    /// Exact operation texts that mean a read.
-    pub reads: Vec<String>,
-    /// Exact operation texts that mean a write.
-    pub writes: Vec<String>,
 }
 
 impl RegexFormat {
     /// An expression with times in seconds, offsets and sizes in bytes, operations by first letter.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
-        RegexFormat {
-            pattern: pattern.to_owned(),
-            time_unit: TimeUnit::S,
-            offset_unit_bytes: 1,
-            size_unit_bytes: 1,
-            reads: Vec::new(),
-            writes: Vec::new(),
-        }
+        RegexFormat { pattern: pattern.to_owned(), offset_unit_bytes: 1, size_unit_bytes: 1 }
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn rows(
         Format::Biosnoop => text(input, biosnoop::Biosnoop::new(unit)),
         Format::FioIolog => text(input, fio_iolog::FioIolog::new(unit)),
         Format::Nandle => text(input, nandle::Nandle::new(unit)),
-        Format::Regex => text(input, regex::Lines::new(options)?),
+        Format::Regex => text(input, regex::Lines::new(unit, options)?),
         Format::Tsv => text(input, tsv::Tsv::new(unit, options.time_unit.is_some())),
         Format::Srt => Box::new(srt::Srt::new(input, unit)),
         Format::Vscsi => Box::new(vscsi::Vscsi::new(input, unit)),

@@ -13,15 +13,13 @@ pub(super) struct Lines {
     unit: u64,
     offset_unit: u64,
     size_unit: u64,
-    reads: Vec<Vec<u8>>,
-    writes: Vec<Vec<u8>>,
     has_volume: bool,
     matched: u64,
     asked: u64,
 }
 
 impl Lines {
-    pub fn new(options: &Options) -> Result<Self, Error> {
+    pub fn new(unit: u64, options: &Options) -> Result<Self, Error> {
         let Some(spec) = &options.regex else {
             let what = "format regex needs an expression with the groups time, op, offset and bytes";
             return Err(Error::Input(what.into()));
@@ -42,27 +40,18 @@ impl Lines {
             return Err(Error::Input("regex: a unit of 0 bytes; expected 1, 512, 4096...".into()));
         }
         let has_volume = regex.capture_names().flatten().any(|n| n == "volume");
-        let texts = |list: &[String]| list.iter().map(|s| s.clone().into_bytes()).collect();
         Ok(Lines {
             regex,
-            unit: options.time_unit.unwrap_or(spec.time_unit).ns(),
+            unit,
             offset_unit: spec.offset_unit_bytes,
             size_unit: spec.size_unit_bytes,
-            reads: texts(&spec.reads),
-            writes: texts(&spec.writes),
             has_volume,
             matched: 0,
             asked: 0,
         })
     }
 
-    fn op(&self, text: &[u8]) -> Option<Op> {
-        if self.reads.iter().any(|t| t == text) {
-            return Some(Op::Read);
-        }
-        if self.writes.iter().any(|t| t == text) {
-            return Some(Op::Write);
-        }
+    fn op(text: &[u8]) -> Option<Op> {
         match text.first()?.to_ascii_lowercase() {
             b'r' => Some(Op::Read),
             b'w' => Some(Op::Write),
@@ -95,7 +84,7 @@ impl LineFormat for Lines {
         };
         self.matched += 1;
         let text = group(&captures, "op")?;
-        let Some(op) = self.op(text) else {
+        let Some(op) = Self::op(text) else {
             return Err(format!("group \"op\" is {}, expected a read, write, discard or flush", show(text)));
         };
         let text = group(&captures, "time")?;
