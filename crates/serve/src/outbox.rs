@@ -26,6 +26,8 @@ use crate::lock::lock;
 const MOST_PIECES: usize = 64;
 /// Bytes that are not kept back for more: a processor's cache holds them until they are sent.
 const MUCH: u64 = 64 << 10;
+/// Bytes of answers to a few tens of writes: of data there are more.
+const LITTLE: u64 = 2 << 10;
 /// Pieces up to this size are laid together.
 const SMALL: usize = 16 << 10;
 
@@ -40,16 +42,23 @@ pub(crate) fn flush() {
     dirty.iter().for_each(|outbox| outbox.send());
 }
 
-/// Leaves what this thread has put into any outbox to the clients' own writers: for a thread that has no time.
-pub(crate) fn leave_to_writers() {
+/// The same for a thread that has little time: data are left to the client's own writer. What has none costs less to
+/// send than that writer's waking.
+pub(crate) fn flush_little() {
     let dirty = DIRTY.with_borrow_mut(std::mem::take);
-    dirty.iter().for_each(|outbox| outbox.leave_to_writer());
+    for outbox in &dirty {
+        if outbox.holds(LITTLE) {
+            outbox.leave_to_writer();
+        } else {
+            outbox.send();
+        }
+    }
 }
 
 /// The same, but for what is in `own`, unless it is much: that its client's thread keeps it back for a moment, so that
 /// answers leave together, is no reason for others to wait.
 pub(crate) fn flush_others(own: &Arc<Outbox>) {
-    if own.holds_much() {
+    if own.holds(MUCH) {
         return flush();
     }
     let others = DIRTY.with_borrow_mut(|dirty| {
@@ -164,10 +173,10 @@ impl Outbox {
         Arc::new(Self { stream: stream.clone(), account, client, buffers, state, wake })
     }
 
-    /// Whether much waits to be sent.
-    fn holds_much(&self) -> bool {
+    /// Whether so many bytes wait to be sent.
+    fn holds(&self, bytes: u64) -> bool {
         let state = lock(&self.state);
-        !state.blocked && state.put - state.gone >= MUCH
+        !state.blocked && state.put - state.gone >= bytes
     }
 
     /// Something that was not asked for. It is sent by the next [`flush`] of this thread.

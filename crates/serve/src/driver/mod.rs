@@ -152,7 +152,7 @@ impl Driver {
                     // In real time answers are due, and so is what follows; else a few may leave together.
                     turns += 1;
                     if real {
-                        outbox::leave_to_writers();
+                        outbox::flush_little();
                     } else if turns.is_multiple_of(TOGETHER) {
                         outbox::flush();
                     }
