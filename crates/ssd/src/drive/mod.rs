@@ -23,6 +23,7 @@ mod queue;
 mod reads;
 mod request;
 mod time;
+mod turns;
 mod untimed;
 mod waiting;
 mod writes;
@@ -42,8 +43,8 @@ use crate::map::{Map, run_mask};
 use crate::media::Media;
 use crate::schemes::{ObjectInfo, Plan, Scheme, Schemes};
 use crate::space::{PageClass, PageTypes, Space, SpaceSettings};
-use front::Turns;
 use request::Requests;
+use turns::Turns;
 use waiting::Waiting;
 
 /// A drive in time. Plain data: a clone goes its own way from here on.
