@@ -588,7 +588,7 @@ pub struct Compare {
     /// Write a directory with the run directories and the report.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Write the summaries as a JSON list to a file, or to standard output for `-`.
+    /// Write a JSON list to a file, or to standard output for `-`: of each run labels, ratios to the baseline's, summary.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Runs at a time.

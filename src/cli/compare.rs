@@ -1,5 +1,6 @@
 //! `nandle compare`: several schemes on the same requests, side by side.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use nandle_lab::Error;
 use nandle_lab::batch::{How, Job, Labels, State, id_of, work};
 use nandle_lab::config::split_outside_brackets;
 use nandle_lab::measure::metrics::METRICS;
+use nandle_lab::measure::summary::Summary;
 use nandle_lab::report;
 use nandle_lab::run::Run;
 use nandle_lab::workload::Traces;
@@ -79,7 +81,10 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
         }
         for &scheme in schemes {
             let drive = args.device.load_as(Some(scheme)).map_err(|e| match e {
-                Error::Input(what) => Error::Input(what.replace("--scheme ", "--schemes ")),
+                Error::Input(what) => Error::Input(
+                    what.replace("--scheme ", "--schemes ")
+                        .replace("with this scheme", &format!("with the scheme {scheme}")),
+                ),
                 other => other,
             })?;
             let drive = args.issue.clocked(drive);
@@ -119,6 +124,19 @@ fn plain(name: &str) -> String {
     let kept: String =
         end.chars().map(|c| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' }).collect();
     kept.trim_matches('-').to_owned()
+}
+
+/// What is to be known of the runs of a group: once, and of whom if it is not of all.
+fn notes(members: &[(&str, &Summary)]) -> String {
+    let mut text = String::new();
+    let mut said = BTreeSet::new();
+    for note in members.iter().flat_map(|(_, summary)| &summary.notes).filter(|&note| said.insert(note)) {
+        let of: Vec<&str> =
+            members.iter().filter(|(_, s)| s.notes.contains(note)).map(|&(name, _)| name).collect();
+        let whose = if of.len() == members.len() { String::new() } else { format!("{}: ", of.join(", ")) };
+        let _ = writeln!(text, "note: {whose}{note}");
+    }
+    text
 }
 
 /// The joint report, and which runs it is of.
@@ -161,6 +179,7 @@ fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) ->
         let members: Vec<_> =
             group.iter().map(|&n| (done[n].0.labels.scheme.as_str(), summaries[n])).collect();
         text += &table::comparison(&members);
+        text += &notes(&members);
         if let Some(verdict) = report::best(&members) {
             let _ = writeln!(text, "{verdict}\n");
         }

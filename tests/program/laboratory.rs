@@ -134,6 +134,17 @@ fn counts_of_runs_of_unequal_length_are_not_compared() {
     assert!(!row.contains("x</small>") && said, "{row}");
 }
 
+#[test]
+fn a_comparison_says_once_that_the_trace_does_not_fit() {
+    let dir = temp();
+    good(&["trace", "generate", "mixed", "--requests", "2k", "-o", "t.csv"], dir.path());
+    let compare = |device: &str| {
+        good(&["compare", "--device", device, "--schemes", "baseline,waflash", "-w", "t.csv"], dir.path())
+    };
+    assert_eq!(compare("demo-page@1/4").matches("they share the device").count(), 1);
+    assert!(!compare("modern-tlc@1/8").contains("they share the device"));
+}
+
 /// Under uniform writes nothing is better than greedy collection.
 #[test]
 fn a_verdict_says_worse_when_it_is_worse_and_nothing_of_drives_that_are_not_steady() {
