@@ -7,8 +7,8 @@ use nandle_nand::Time;
 use super::Ssd;
 use super::request::Request;
 
-// What each command passes is inlined into the drive's loop: as calls it costs a drive with link and controller 2%
-// more instructions.
+// What every command passes is inlined into the drive's loop: calls would cost a drive with link and controller 2% more
+// instructions.
 impl Ssd {
     /// Whether commands take effect as they are submitted.
     #[inline]
