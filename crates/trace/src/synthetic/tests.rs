@@ -272,8 +272,7 @@ fn zones_get_their_share_of_the_writes_and_are_scattered() {
 #[test]
 fn open_zones_are_appended_to_and_replaced() {
     let (block, zone_blocks, active) = (512 << 10, 6_u64, 3);
-    let name = "ssdiq-seq-zones:active=3,zone=3m,writes=10";
-    let written = blocks_written(name, SMALL_DRIVE, block);
+    let written = blocks_written("ssdiq-seq-zones:active=3,zone=3m,writes=10,discard=0", SMALL_DRIVE, block);
     let zones = SMALL_DRIVE / block / zone_blocks;
     let mut open: std::collections::BTreeMap<u64, u64> = Default::default();
     for block in &written {
@@ -289,6 +288,24 @@ fn open_zones_are_appended_to_and_replaced() {
     }
     let counts = counts(&written, (zones * zone_blocks) as usize);
     assert!(counts.iter().all(|&n| n > 0), "every zone comes");
+
+    // The same writes, each zone discarded before its first.
+    let target = Target { requests: None, ..target(SMALL_DRIVE, 0) };
+    let mut workload = named("ssdiq-seq-zones:active=3,zone=3m,writes=10", &target).unwrap();
+    let requests = drain(workload.phases.pop().unwrap().into_source());
+    let writes: Vec<u64> = requests.iter().filter(|r| r.op == Op::Write).map(|r| r.offset / block).collect();
+    let common = writes.len().min(written.len());
+    assert!(written.len() - common <= active && writes[..common] == written[..common]);
+    for (at, request) in requests.iter().enumerate() {
+        let first = request.offset % (zone_blocks * block) == 0;
+        match request.op {
+            Op::Trim => {
+                assert!(first && request.bytes == zone_blocks * block);
+                assert!(requests.get(at + 1).is_none_or(|next| next.offset == request.offset));
+            }
+            _ => assert_eq!(first, at > 0 && requests[at - 1].op == Op::Trim, "request {at}"),
+        }
+    }
 }
 
 #[test]

@@ -16,52 +16,6 @@ pub(super) enum Place {
     Zipf(Zipf, Option<Permutation>),
     /// A zone by its writes, then any block of it, scattered: first block and blocks of each.
     Zones(Alias, Vec<(u64, u64)>, Permutation),
-    /// Appends to zones that are open.
-    Appends(Appends),
-}
-
-/// Zones that are written from their beginning to their end, a few at a time.
-pub(super) struct Appends {
-    /// Zones of the range, and blocks of a zone.
-    pub zones: u64,
-    pub zone_blocks: u64,
-    /// Number, and blocks written, of each open zone.
-    pub open: Vec<(u64, u64)>,
-}
-
-impl Appends {
-    /// `active` zones drawn from all.
-    pub fn new(zones: u64, zone_blocks: u64, active: u32, stream: &mut Stream) -> Self {
-        let mut appends = Self { zones, zone_blocks, open: Vec::new() };
-        for _ in 0..active {
-            let zone = appends.unopened(stream);
-            appends.open.push((zone, 0));
-        }
-        appends
-    }
-
-    /// A zone that is not open, each equally likely.
-    fn unopened(&self, stream: &mut Stream) -> u64 {
-        loop {
-            let zone = stream.below(self.zones);
-            if self.open.iter().all(|(open, _)| *open != zone) {
-                return zone;
-            }
-        }
-    }
-
-    fn next(&mut self, stream: &mut Stream) -> u64 {
-        let slot = stream.below(self.open.len() as u64) as usize;
-        let (zone, written) = self.open[slot];
-        if written + 1 < self.zone_blocks {
-            self.open[slot].1 += 1;
-        } else {
-            self.open.swap_remove(slot);
-            let other = self.unopened(stream);
-            self.open.push((other, 0));
-        }
-        zone * self.zone_blocks + written
-    }
 }
 
 impl Place {
@@ -92,7 +46,6 @@ impl Place {
                 let (first, blocks) = spans[zones.sample(stream)];
                 scatter.at(first + stream.below(blocks))
             }
-            Self::Appends(appends) => appends.next(stream),
         }
     }
 }
@@ -122,6 +75,76 @@ pub(super) fn write(offset: u64, bytes: u64, handle: u16) -> Request {
 }
 
 impl Source for Writes {
+    fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
+        let count = self.left.min(max as u64);
+        self.left -= count;
+        out.extend((0..count).map(|_| self.next()));
+        Ok(())
+    }
+}
+
+/// Zones that are written from their beginning to their end, a few at a time.
+pub(super) struct Appends {
+    pub stream: Stream,
+    /// Zones of the range, blocks of a zone, and bytes of a block.
+    pub zones: u64,
+    pub zone_blocks: u64,
+    pub block_bytes: u64,
+    /// Whether a zone is discarded when it is opened.
+    pub discard: bool,
+    /// Requests to come.
+    pub left: u64,
+    /// Number, and blocks written, of each open zone.
+    open: Vec<(u64, u64)>,
+    /// The first write of a zone, after its discard.
+    due: Option<Request>,
+}
+
+impl Appends {
+    /// `active` of `zones` are open at a time.
+    pub fn new(stream: Stream, zones: u64, zone_blocks: u64, block_bytes: u64, active: u32) -> Self {
+        let (open, due) = (Vec::new(), None);
+        let mut appends =
+            Self { stream, zones, zone_blocks, block_bytes, discard: false, left: 0, open, due };
+        for _ in 0..active {
+            appends.open_another();
+        }
+        appends
+    }
+
+    /// Opens a zone that is not, each equally likely.
+    fn open_another(&mut self) {
+        let zone = loop {
+            let zone = self.stream.below(self.zones);
+            if self.open.iter().all(|(open, _)| *open != zone) {
+                break zone;
+            }
+        };
+        self.open.push((zone, 0));
+    }
+
+    fn next(&mut self) -> Request {
+        if let Some(write) = self.due.take() {
+            return write;
+        }
+        let slot = self.stream.below(self.open.len() as u64) as usize;
+        let (zone, written) = self.open[slot];
+        if written + 1 < self.zone_blocks {
+            self.open[slot].1 += 1;
+        } else {
+            self.open.swap_remove(slot);
+            self.open_another();
+        }
+        let block = write((zone * self.zone_blocks + written) * self.block_bytes, self.block_bytes, 0);
+        if written > 0 || !self.discard {
+            return block;
+        }
+        self.due = Some(block);
+        Request { op: Op::Trim, bytes: self.zone_blocks * self.block_bytes, ..block }
+    }
+}
+
+impl Source for Appends {
     fn fill(&mut self, out: &mut Vec<Request>, max: usize) -> Result<(), Error> {
         let count = self.left.min(max as u64);
         self.left -= count;
