@@ -10,8 +10,8 @@
 //!   opened (`discard=0`: it is not). The published generator has that switched off, but in the runs its loop stood still
 //!   for 3 ms when a zone of 2 GiB was opened, 4.5 at 4 GiB, 7.4 at 8, 11.5 at 16, and at most 1.4 in minutes in which
 //!   none was (cmax of the Micron's iob-stats in paper/finalwa28 and finalwa30).
-//! - `load`: arrivals at `rate` a second, 99% writes, exponential gaps, beside a probe of 10,000 a second at fixed
-//!   gaps, half of them reads; after a fill and three overwrites at random.
+//! - `load`: a probe of 10,000 requests a second at fixed gaps, half of them reads, and arrivals at exponential gaps,
+//!   99% writes, that bring the writes to some `rate` a second; after a fill and three overwrites at random.
 
 use nandle_random::{Alias, Exponential, Permutation, Stream, Zipf};
 
@@ -53,7 +53,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "ssdiq-load[:rate=N,writes=X]",
-        line: "fill, three random overwrites, then N requests a second (99% 4 KiB writes) beside a probe of 10,000",
+        line: "fill, three random overwrites, then N 4 KiB writes and 5,000 reads a second, of them a probe's 5,000 each",
         make,
     },
 ];
@@ -96,7 +96,7 @@ fn make(name: &'static str, argument: Option<&str>, target: &Target) -> Result<W
     let fill = options.parsed("fill", usual_fill, "none, sequential or permuted", Fill::named)?;
     let mut stream = Stream::new(target.seed, &format!("workload/{name}"));
     if kind == "load" {
-        let rate = options.number("rate", 50_000.0, PROBE + 1.0, 1e8)?;
+        let rate = options.number("rate", 50_000.0, PROBE / 2.0 + 1.0, 1e8)?;
         options.end()?;
         return Ok(load(rate, writes, target, range, stream));
     }
@@ -235,7 +235,7 @@ fn load(rate: f64, writes: f64, target: &Target, range: u64, stream: Stream) -> 
     let count = target.requests.unwrap_or((blocks as f64 * writes) as u64);
     let arrivals = Arrivals {
         stream,
-        gap: Exponential { mean: 1e9 / (rate - PROBE) },
+        gap: Exponential { mean: 1e9 / (rate - PROBE / 2.0) },
         next_ns: 0.0,
         probe_ns: 0.0,
         blocks,

@@ -84,7 +84,7 @@ pub fn fast(name: &str, quick: bool) -> Result<Drive, Error> {
     let most = UNITS[usize::from(quick)];
     let scale = units(g.blocks_per_plane).div_ceil(most).max(1) as u32;
     let blocks = (g.blocks_per_plane / scale).max(48);
-    // The reserve stays the same number of blocks.
+    // The reserve, and the soft watermark, stay the same number of blocks.
     let kept = |blocks: u32| f64::from(blocks - RESERVE) / f64::from(blocks);
     let op = (1.0 + full.op_ratio) * kept(g.blocks_per_plane) / kept(blocks) - 1.0;
     let erase = full.timing.erase_ns * u64::from(pages) / u64::from(g.pages_per_block);
@@ -93,6 +93,7 @@ pub fn fast(name: &str, quick: bool) -> Result<Drive, Error> {
         format!("geometry.blocks_per_plane={blocks}"),
         format!("timing.erase_ns={}", erase.max(1)),
         format!("op_ratio={op}"),
+        format!("gc.soft={}", full.gc.soft * f64::from(g.blocks_per_plane) / f64::from(blocks)),
         format!("buffer.bytes={}", FAST_BUFFER.min(full.buffer.bytes)),
     ];
     preset(name, None, &sets)

@@ -148,7 +148,7 @@ impl Plan {
         let mut rates: Vec<f64> = of(false).filter_map(|l| l.offered).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
-        let chosen: Vec<f64> = [rates.len() / 2, rates.len().saturating_sub(1)]
+        let chosen: Vec<f64> = [0, rates.len() / 2, rates.len().saturating_sub(1)]
             .iter()
             .filter_map(|&n| rates.get(n).copied())
             .collect();
@@ -233,14 +233,15 @@ impl Plan {
     }
 }
 
-/// Bytes written and nanoseconds between two shares of the host's bytes.
+/// Bytes written and nanoseconds between the first points of the course past two shares of the host's bytes, which
+/// are at least one point apart.
 fn part(course: &[Instant], from: f64, to: f64) -> (f64, f64) {
     let total = course.last().map_or(0, |i| i.written) as f64;
-    let at = |share: f64| {
-        let index = course.partition_point(|i| (i.written as f64) < share * total);
-        course.get(index).map_or((0.0, 0.0), |i| (i.written as f64, i.at_ns as f64))
-    };
-    let (a, b) = (if from > 0.0 { at(from) } else { (0.0, 0.0) }, at(to));
+    let past = |share: f64| course.partition_point(|i| (i.written as f64) < share * total);
+    let point = |index: usize| course.get(index).map_or((0.0, 0.0), |i| (i.written as f64, i.at_ns as f64));
+    let first = past(from);
+    let a = if from > 0.0 { point(first) } else { (0.0, 0.0) };
+    let b = point(past(to).max(first + 1));
     (b.0 - a.0, b.1 - a.1)
 }
 
