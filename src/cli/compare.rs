@@ -67,7 +67,8 @@ pub(super) fn all_steady<'a>(runs: impl Iterator<Item = (&'a Job, &'a State)>) -
     if moving.is_empty() {
         return Ok(());
     }
-    Err(Failure::Ran(format!("{} runs are not steady\n  {}", moving.len(), moving.join("\n  "))))
+    let runs = if moving.len() == 1 { "1 run is".into() } else { format!("{} runs are", moving.len()) };
+    Err(Failure::Ran(format!("{runs} not steady\n  {}", moving.join("\n  "))))
 }
 
 fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {

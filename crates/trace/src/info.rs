@@ -139,6 +139,9 @@ pub struct Info {
     pub footprint_truncated: bool,
     /// End of the highest read or write, in bytes.
     pub end_bytes: u64,
+    /// Bytes of the pieces of 1 MiB that are read or written (16 of the largest pages, where those are larger than
+    /// 64 KiB): a drive as large holds the trace when they lie side by side.
+    pub drive_bytes: u64,
     /// Time of the last request in nanoseconds, the first being at 0.
     pub duration_ns: u64,
     /// Mean requests (of every kind) per second; null if all come at once.
@@ -496,6 +499,7 @@ impl Collector {
         info.read_reuse = ratio(self.reads[0], self.reads[1]);
         info.write_reuse = ratio(self.writes[0], self.writes[1]);
         info.footprint_truncated = self.map.full;
+        info.drive_bytes = self.map.chunks.len() as u64 * self.map.region * CHUNK;
         if info.duration_ns > 0 {
             let seconds = info.duration_ns as f64 / SECOND as f64;
             info.mean_rate = Some(info.requests as f64 / seconds);
@@ -580,7 +584,12 @@ impl fmt::Display for Info {
             mib(self.write_footprint_bytes),
             self.write_reuse
         )?;
-        writeln!(f, "highest address   {:>10.1} MiB", mib(self.end_bytes))?;
+        writeln!(
+            f,
+            "highest address   {:>10.1} MiB   a drive of {:.1} MiB holds it (--fit scale){bound}",
+            mib(self.end_bytes),
+            mib(self.drive_bytes)
+        )?;
         if self.sub_sector > 0 {
             writeln!(f, "not whole sectors   {:>12}", self.sub_sector)?;
         }
@@ -645,6 +654,7 @@ mod tests {
         assert_eq!(info.write_footprint_bytes, 5 * 4096);
         assert_eq!(info.footprint_bytes, 5 * 4096);
         assert_eq!((info.peak_rate, info.duration_ns, info.end_bytes), (6, 2_000_000_001, 36 * k));
+        assert_eq!(info.drive_bytes, 1 << 20);
         assert!((info.sequential_pct - 100.0 / 6.0).abs() < 1e-9 && info.read.sequential_pct == 0.0);
         let text = info.to_string();
         assert!(text.contains("unaligned writes"), "{text}");

@@ -98,11 +98,10 @@ fn verdict(atlas: &Atlas, scheme: &str) -> Vec<String> {
             ));
         }
         let moving = atlas.against(scheme, &drive.name, FIGURES[0].2).moving;
-        if parts.is_empty() {
-            parts.push("not judged".into());
-        }
         if moving > 0 {
-            parts.push(format!("{moving} not steady, not judged"));
+            parts.push(format!("{moving} not steady, so not judged"));
+        } else if parts.is_empty() {
+            parts.push("not judged".into());
         }
         said.push(format!("{}: {}.", drive.name, parts.join("; ")));
     }
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(
             said[0].1,
             [
-                "d: writes more flash on 1 of 3 traces, most on a (1.50x), less on 1; 1 not steady, not judged."
+                "d: writes more flash on 1 of 3 traces, most on a (1.50x), less on 1; 1 not steady, so not judged."
             ]
         );
         assert_eq!(said[1].1, ["d: refused (no)."]);

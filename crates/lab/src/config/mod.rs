@@ -35,8 +35,10 @@ pub struct Drive {
     pub layout: Layout,
     /// Schemes from outside, to be asked before its own.
     pub outside: Vec<Outside>,
-    /// What its scheme was called by who asked for it.
+    /// What its scheme was called by who asked for it, and the settings that went with it, FIELD=VALUE: on a fraction of
+    /// a drive they are those of the whole.
     called: Option<String>,
+    sets: Vec<String>,
 }
 
 /// What a drive's scheme is called.
@@ -61,6 +63,14 @@ impl Drive {
         }
         name
     }
+    /// The settings that who asked for it changed, each with its value.
+    pub fn sets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.sets
+            .iter()
+            .filter_map(|set| set.split_once('='))
+            .map(|(name, value)| (name.trim(), value.trim()))
+    }
+
     /// Its scheme as it is called, and as a sum of policies.
     #[must_use]
     pub fn names(&self) -> SchemeNames {
@@ -75,7 +85,7 @@ impl Drive {
     /// A drive of this configuration and these sizes, as a program has them.
     #[must_use]
     pub fn new(config: DeviceConfig, layout: Layout) -> Self {
-        Self { config, layout, outside: Vec::new(), called: None }
+        Self { config, layout, outside: Vec::new(), called: None, sets: Vec::new() }
     }
     /// The same drive without clocks: operations end as soon as they may begin, in the order in which they were decided.
     #[must_use]
@@ -117,7 +127,7 @@ impl Wanted<'_> {
         if !by_hand.is_empty() {
             config = overridden(Table::try_from(&config).unwrap_or_default(), &by_hand)?;
         }
-        Ok(Drive { outside: whole.outside, called: whole.called, ..check(config)? })
+        Ok(Drive { outside: whole.outside, called: whole.called, sets: whole.sets, ..check(config)? })
     }
 
     /// The device in `text`, which complaints call `place`.
@@ -148,7 +158,7 @@ impl Wanted<'_> {
             .validate()
             .map_err(|e| Error::input(complain::range(place, text, self.sets, named.giver(&e.field), &e)))?;
         let called = self.scheme.map(str::to_owned);
-        Ok(Drive { config, layout, outside: named.outside, called })
+        Ok(Drive { config, layout, outside: named.outside, called, sets: self.sets.to_vec() })
     }
 }
 
@@ -192,7 +202,7 @@ pub fn amended(mut config: DeviceConfig, scheme: Option<&str>, sets: &[String]) 
     if !sets.is_empty() {
         config = overridden(Table::try_from(&config).unwrap_or_default(), sets)?;
     }
-    Ok(Drive { outside, called: scheme.map(str::to_owned), ..check(config)? })
+    Ok(Drive { outside, called: scheme.map(str::to_owned), sets: sets.to_vec(), ..check(config)? })
 }
 
 /// The device in `table` after the overrides `sets`; the first that does not fit is blamed.

@@ -58,8 +58,8 @@ pub(super) fn label(run: &Loaded, all: &[Loaded]) -> String {
     };
     let own = key(run);
     let same: Vec<BTreeMap<String, String>> =
-        all.iter().filter(|other| key(other) == own).map(|other| settings(&other.config)).collect();
-    let mine = settings(&run.config);
+        all.iter().filter(|other| key(other) == own).map(settings).collect();
+    let mine = settings(run);
     let differs = |name: &str| same.iter().any(|other| other.get(name) != mine.get(name));
     let apart: Vec<String> = mine
         .iter()
@@ -77,8 +77,9 @@ fn shortened(value: &str) -> String {
     }
 }
 
-/// The settings of a device file, each by its full name.
-pub(super) fn settings(config: &str) -> BTreeMap<String, String> {
+/// The settings of a run's drive, each by its full name; numbers as they were asked for: a fraction of a drive has
+/// others, which keep the whole drive's shares.
+pub(super) fn settings(run: &Loaded) -> BTreeMap<String, String> {
     fn into(before: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
         for (key, value) in table {
             let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
@@ -90,8 +91,15 @@ pub(super) fn settings(config: &str) -> BTreeMap<String, String> {
         }
     }
     let mut out = BTreeMap::new();
-    if let Ok(table) = config.parse() {
+    if let Ok(table) = run.config.parse() {
         into("", &table, &mut out);
+    }
+    let asked = run.manifest.get("settings").and_then(serde_json::Value::as_object);
+    for (name, value) in asked.into_iter().flatten() {
+        let number = value.as_str().filter(|value| value.parse::<f64>().is_ok());
+        if let (Some(setting), Some(value)) = (out.get_mut(name), number) {
+            *setting = value.to_owned();
+        }
     }
     out
 }

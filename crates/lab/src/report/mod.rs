@@ -224,8 +224,9 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
             first.workload
         ));
     }
+    let steady = if best.waf_steady.and(first.waf_steady).is_some() { ", once steady" } else { "" };
     let against = format!(
-        "{} the WAF of {base} ({:.2} against {:.2})",
+        "{} the WAF of {base} ({:.2} against {:.2}{steady})",
         ratio(waf(best), waf(first)),
         waf(best)?,
         waf(first)?

@@ -25,7 +25,7 @@ pub(super) fn charts(page: &mut Page, runs: &[Loaded]) {
     let mut families: BTreeMap<(&str, &str), Vec<Asked<'_>>> = BTreeMap::new();
     for run in runs {
         let key = (run.summary.workload.as_str(), run.summary.device.as_str());
-        families.entry(key).or_default().push(Asked { run, settings: settings(&run.config) });
+        families.entry(key).or_default().push(Asked { run, settings: settings(run) });
     }
     for ((workload, device), family) in &families {
         let swept = swept(family);
@@ -127,6 +127,17 @@ mod tests {
             series: arrow_array::RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty())),
             latency: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_fraction_of_a_drive_is_shown_with_the_settings_that_were_asked_for() {
+        let fraction = |asked: &str, resolved: f64| Loaded {
+            manifest: serde_json::json!({ "settings": { "op_ratio": asked } }),
+            ..run("a", resolved, 1, 2.0)
+        };
+        let runs = [fraction("0.2", 0.2375), fraction("0.3", 0.3406)];
+        let labels: Vec<String> = runs.iter().map(|run| crate::report::groups::label(run, &runs)).collect();
+        assert_eq!(labels, ["a, op_ratio=0.2", "a, op_ratio=0.3"]);
     }
 
     #[test]

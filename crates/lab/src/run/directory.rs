@@ -1,6 +1,7 @@
 //! The run directory: `config.resolved.toml`, `manifest.json`, `summary.json`, `timeseries.parquet`,
 //! `latency/*.hlog`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -109,6 +110,7 @@ impl Directory {
             "version": env!("CARGO_PKG_VERSION"),
             "device": summary.device,
             "scheme": summary.scheme,
+            "settings": drive.sets().collect::<BTreeMap<_, _>>(),
             "workload": asked.workload,
             "seed": summary.seed,
             "complete": summary.complete,
