@@ -278,8 +278,7 @@ pub const CLAIMS: &[&str] = &[
     "flashalloc-vs-multistream",
 ];
 
-/// F2FS as Linux mounts it: it recycles segments, and its discards wait until the drive is idle, which it never is
-/// here.
+/// F2FS as Linux mounts it: it recycles segments.
 const LINUX: &str = "f2fs:ssr";
 
 /// The claims and the workloads that stand in for them; some have none.
@@ -328,7 +327,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
                 let firmware = Firmware::of(workload);
                 let mut config = drive(scale, policy, firmware)?;
                 config.buffer.bytes *= u64::from(buffered);
-                let trims = workload != LINUX && firmware.trims(policy);
+                let trims = firmware.trims(policy);
                 let host = Host { hour: !options.quick, trims, ..Host::with(Callers::All) };
                 run(workload, &config, options.seed, host, bench.stop)
             },
@@ -490,8 +489,8 @@ const FILLING: &str = "RocksDB's own rules stall its users late: many L0 files f
     overwritten, and collection has little to do";
 const RANDOM: &str = "InnoDB's random page writes cost what they cost: it depends on how full the volume is at the end, \
     and on their skew, which the paper does not give";
-const CLEANER: &str = "one segment of each log is written at a time and trimmed when it is clean, so few of them meet in \
-    a block; with recycled segments and discards that wait for an idle drive, as Linux has them, it is more (f2fs:ssr)";
+const CLEANER: &str = "one segment of each log is written at a time, so few of them meet in a block, and RocksDB's stalls come \
+    before much of the volume was overwritten; with recycled segments it is more (f2fs:ssr)";
 const TWO_FIGURES: &str =
     "the abstract and section 6.3 differ; ours follows from the WAF of both, as the board's logs have it";
 const COPIES: &str = "a tenant's part follows from how both share the time that copies leave: ours wait for requests, \

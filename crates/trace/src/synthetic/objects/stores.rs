@@ -121,7 +121,8 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     } else {
         Volume::Ext4(Ext4::new(target.logical_bytes))
     };
-    let piece = largest(target);
+    // On F2FS a request is "usually, several tens of KBs" (FlashAlloc 6.2).
+    let piece = if is_f2fs { largest(target).min(64 << 10) } else { largest(target) };
     let mut io = Io::new(piece);
     let mut mysql = None;
     if database > 0 {

@@ -71,17 +71,27 @@ fn objects_are_disjoint_and_written_where_they_were_named() {
 fn an_object_is_announced_before_it_is_written() {
     for name in NAMES.into_iter().filter(|name| !name.starts_with("fio")) {
         let mut written = HashSet::new();
+        // What each object still lacks: F2FS announces a segment anew once it was full, and discards none under load.
+        let mut lacks: BTreeMap<u64, u64> = BTreeMap::new();
         let mut calls = 0;
         for r in requests(name, 512) {
             let mut blocks = r.offset / 4096..(r.offset + r.bytes) / 4096;
             match r.op {
-                Op::Write => written.extend(blocks),
+                Op::Write => {
+                    written.extend(blocks);
+                    if let Some((_, left)) = lacks.range_mut(..=r.offset).next_back() {
+                        *left = left.saturating_sub(r.bytes);
+                    }
+                }
                 Op::Trim => {
                     for block in blocks {
                         written.remove(&block);
                     }
                 }
                 Op::FlashAlloc => {
+                    if name == "f2fs" && lacks.insert(r.offset, r.bytes) == Some(0) {
+                        blocks.clone().for_each(|block| _ = written.remove(&block));
+                    }
                     assert!(!blocks.any(|block| written.contains(&block)), "{name}: {r:?} comes too late");
                     calls += 1;
                 }
@@ -93,7 +103,7 @@ fn an_object_is_announced_before_it_is_written() {
 }
 
 #[test]
-fn the_stores_fill_the_device_and_trim_what_they_delete() {
+fn the_stores_fill_the_device() {
     for (name, least) in [("rocksdb-x4", 1.5), ("f2fs", 1.4), ("rocksdb", 1.5)] {
         let all = requests(name, 1024);
         let written = bytes(&all, Op::Write) as f64 / f64::from(1 << 30);
@@ -107,6 +117,8 @@ fn the_stores_fill_the_device_and_trim_what_they_delete() {
                 }
             }
         }
+        // Ext4 discards what is deleted, F2FS waits for a drive at rest.
+        assert_eq!(all.iter().any(|r| r.op == Op::Trim), name != "f2fs", "{name}");
         let full = blocks.len() as f64 * 4096.0 / f64::from(1 << 30);
         println!("{name}: {written:.1} devices written, {full:.2} full, {} requests", all.len());
         assert!(written > least, "{name} wrote {written} devices");
