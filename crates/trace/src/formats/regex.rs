@@ -24,9 +24,10 @@ impl Lines {
             let what = "format regex needs an expression with the groups time, op, offset and bytes";
             return Err(Error::Input(what.into()));
         };
+        // Traces are bytes: `.` is any of them, `\d` is 0 to 9.
         let regex = RegexBuilder::new(&spec.pattern)
+            .unicode(false)
             .size_limit(COMPILED_BYTES)
-            .dfa_size_limit(COMPILED_BYTES)
             .build()
             .map_err(|e| Error::Input(format!("regex: {e}")))?;
         for group in ["time", "op", "offset", "bytes"] {
