@@ -140,6 +140,7 @@ fn waf(t: &mut String, s: &Summary) {
         (p.merge, "merges"),
         (p.map, "mapping table"),
         (p.meta, "metadata"),
+        (p.parity, "parity"),
     ]
     .into_iter()
     .filter(|(value, name)| *value > 0.0005 || *name == "host")
@@ -153,7 +154,9 @@ fn waf(t: &mut String, s: &Summary) {
         );
     }
     let steady = if s.steady_state {
-        format!("yes, within {}%", (s.steady.band * 1000.0).round() / 10.0)
+        let copied =
+            if s.gc.invocations > 0 && s.gc.moved_pages == 0 { "; collection copied nothing" } else { "" };
+        format!("yes, within {}%{copied}", (s.steady.band * 1000.0).round() / 10.0)
     } else {
         format!("no ({})", s.steady_state_reason)
     };
@@ -168,18 +171,27 @@ fn waf(t: &mut String, s: &Summary) {
 
 fn flash(t: &mut String, s: &Summary) {
     let (r, p) = (&s.flash.reads, &s.flash.programs);
+    let parity = r.parity + p.parity > 0;
     let _ = writeln!(
         t,
-        "\n{:<9} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}",
-        "flash", "host", "RMW", "GC", "merge", "map", "metadata", "total"
+        "\n{:<9} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}{} {:>12}",
+        "flash",
+        "host",
+        "RMW",
+        "GC",
+        "merge",
+        "map",
+        "metadata",
+        if parity { format!(" {:>12}", "parity") } else { String::new() },
+        "total"
     );
     let rows = [
-        ("reads", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta, r.total]),
-        ("programs", [p.host, 0, p.gc, p.merge, p.map, p.meta, p.total]),
+        ("reads", [r.host, r.rmw, r.gc, r.merge, r.map, r.meta, r.parity, r.total]),
+        ("programs", [p.host, 0, p.gc, p.merge, p.map, p.meta, p.parity, p.total]),
     ];
     for (name, values) in rows {
         let _ = write!(t, "  {name:<7}");
-        for (n, value) in values.into_iter().enumerate() {
+        for (n, value) in values.into_iter().enumerate().filter(|&(n, _)| n != 6 || parity) {
             let shown = if name == "programs" && n == 1 { "-".into() } else { count(value) };
             let _ = write!(t, " {shown:>12}");
         }
@@ -264,9 +276,10 @@ fn rest(t: &mut String, s: &Summary) {
     }
     let _ = writeln!(
         t,
-        "GC        {} victims, {} pages moved, host writes stood still for {}",
+        "GC        {} victims, {} units of {} moved, host writes stood still for {}",
         count(s.gc.invocations),
         count(s.gc.moved_pages),
+        bytes(s.units.bytes),
         time(s.gc.foreground_ns as f64)
     );
     machine(t, s);

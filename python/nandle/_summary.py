@@ -260,7 +260,7 @@ class Gc(Record):
     invocations: int
     """Victims chosen."""
     moved_pages: int
-    """Pages moved, wear levelling included."""
+    """Mapping units moved (of a drive that maps pages: pages), wear levelling included."""
     foreground_ns: int
     """Time in which host writes stood still for want of free blocks."""
     victim_valid_histogram: list[int]

@@ -83,6 +83,27 @@ fn the_first_command_shows_what_a_write_costs() {
 }
 
 #[test]
+fn the_parts_that_are_printed_add_up() {
+    let dir = temp();
+    for (device, workload, some) in [
+        ("demo", "lun6", "metadata"),
+        ("demo-page", "lun6", "padding"),
+        ("micron-7450-pro-960g", "sequential-write", "parity"),
+    ] {
+        let args = ["run", "--device", device, "--workload", workload, "--requests", "20k"];
+        let table = good(&args, dir.path());
+        let line = table.lines().find(|line| line.starts_with("WAF ")).expect("a WAF");
+        let (waf, parts) = line["WAF".len()..].split_once('=').expect("its parts");
+        let number = |text: &str| text.split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
+        let sum: f64 = parts.split('+').filter_map(number).sum();
+        let waf = number(waf).expect("a number");
+        // Seven parts, each rounded, and left out below 0.0005.
+        assert!((sum - waf).abs() < 0.004 && line.contains(some), "{device}: {line}");
+        assert_eq!(table.contains(" parity        total"), some == "parity", "{table}");
+    }
+}
+
+#[test]
 fn the_summary_has_every_key_and_its_parts_add_up() {
     let dir = temp();
     for args in [

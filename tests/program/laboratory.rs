@@ -176,6 +176,20 @@ fn a_verdict_says_worse_when_it_is_worse_and_nothing_of_drives_that_are_not_stea
 }
 
 #[test]
+fn a_verdict_says_when_collection_copied_nothing() {
+    let dir = temp();
+    good(&["trace", "generate", "lun6", "--requests", "20k", "-o", "mine.csv"], dir.path());
+    let args = ["compare", "--device", "demo-page@1/4", "--schemes", "baseline,across", "-w", "mine.csv"];
+    let until = ["--replay", "closed", "--iodepth", "32", "--until", "steady", "--band", "0.05"];
+    let of = |fill: &[&str]| good(&[&args[..], &until, fill].concat(), dir.path());
+    let (alone, among) = (of(&[]), of(&["--fill", "80%"]));
+    let nothing = "Collection copied nothing: on a drive that holds other data (--fill) it does";
+    assert!(alone.contains("once steady") && alone.contains(nothing), "{alone}");
+    assert!(among.contains("once steady") && !among.contains(nothing), "{among}");
+    assert!(among.contains("of WAF, collection"), "{among}");
+}
+
+#[test]
 fn bad_comparisons_are_refused_before_anything_runs() {
     let dir = temp();
     for (args, said) in [

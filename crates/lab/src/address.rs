@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use nandle_ssd::DeviceConfig;
-use nandle_trace::{Op, Request, Source};
+use nandle_trace::{Op, Request, Source, piece_bits};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
@@ -241,11 +241,7 @@ impl Address {
     fn lay_out(&mut self, footprint: &Footprint, config: &DeviceConfig) -> String {
         let logical = self.sectors << self.shift;
         let page_bits = config.geometry.page_bytes.next_power_of_two().trailing_zeros();
-        // Chunks grow until the table of a very wide trace stays small, and shrink on tiny devices.
-        let mut bits = CHUNK_BITS;
-        while footprint.end_bytes >> bits > 1 << 24 {
-            bits += 1;
-        }
+        let bits = piece_bits(footprint.end_bytes);
         let mut used: Vec<u64> =
             footprint.chunks.ascending().into_iter().map(|c| c >> (bits - CHUNK_BITS)).collect();
         used.dedup();

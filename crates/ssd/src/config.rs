@@ -686,7 +686,8 @@ impl DeviceConfig {
         }
         if (p.valid * g.pages() as f64).round() > f64::from(layout.logical_pages) {
             let most = f64::from(layout.logical_pages) / g.pages() as f64;
-            let expected = format!("at most {most:.4}, the logical share of the physical pages");
+            let expected =
+                format!("at most {}, the logical share of the physical pages", (most * 1e6).floor() / 1e6);
             return Err(ConfigError::new("precondition.valid", p.valid, expected));
         }
         let factory_bad = (self.wear.factory_bad * f64::from(g.blocks_per_plane)).ceil() as u32;

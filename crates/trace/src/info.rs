@@ -193,6 +193,17 @@ impl Info {
     }
 }
 
+/// A trace that reaches beyond a drive is cut into pieces of this many address bits, of which those that it touches are laid
+/// side by side: 1 MiB, and more where a very wide trace would need a large table of them.
+#[must_use]
+pub fn piece_bits(end_bytes: u64) -> u32 {
+    let mut bits = 20;
+    while end_bytes >> bits > 1 << 24 {
+        bits += 1;
+    }
+    bits
+}
+
 /// Pages of one size within a region.
 #[derive(Clone, Copy)]
 struct Pages {
@@ -225,6 +236,16 @@ impl PageMap {
         };
         let sizes = sizes.iter().map(pages).collect();
         PageMap { region, sizes, stride, chunks: FxHashMap::default(), words: vec![], max, full: false }
+    }
+
+    /// Bytes of the pieces ([`piece_bits`]) that are touched, of a trace that reaches so far.
+    fn pieces_bytes(&self, end_bytes: u64) -> u64 {
+        let chunk_bits = (self.region * CHUNK).trailing_zeros();
+        let bits = piece_bits(end_bytes).max(chunk_bits);
+        let mut pieces: Vec<u64> = self.chunks.keys().map(|chunk| chunk >> (bits - chunk_bits)).collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        (pieces.len() as u64) << bits
     }
 
     /// Where the words of a region are, made if there is room.
@@ -499,7 +520,7 @@ impl Collector {
         info.read_reuse = ratio(self.reads[0], self.reads[1]);
         info.write_reuse = ratio(self.writes[0], self.writes[1]);
         info.footprint_truncated = self.map.full;
-        info.drive_bytes = self.map.chunks.len() as u64 * self.map.region * CHUNK;
+        info.drive_bytes = self.map.pieces_bytes(info.end_bytes);
         if info.duration_ns > 0 {
             let seconds = info.duration_ns as f64 / SECOND as f64;
             info.mean_rate = Some(info.requests as f64 / seconds);
@@ -660,6 +681,15 @@ mod tests {
         assert!(text.contains("unaligned writes"), "{text}");
         let json = serde_json::to_string(&info).unwrap();
         assert_eq!(serde_json::from_str::<Info>(&json).unwrap(), info);
+    }
+
+    #[test]
+    fn a_very_wide_trace_takes_a_drive_of_the_pieces_that_it_is_cut_into() {
+        // 64 TiB: pieces of 4 MiB, of which the first and the last are touched, the first in three places.
+        let offsets = [0, 1 << 20, 3 << 20, (1 << 46) - 4096];
+        let list = offsets.map(|offset| request(0, Op::Write, offset, 4096)).to_vec();
+        let info = Info::of(&mut List(list), &InfoOptions::default()).unwrap();
+        assert_eq!((piece_bits(info.end_bytes), info.drive_bytes), (22, 2 << 22));
     }
 
     #[test]

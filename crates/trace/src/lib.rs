@@ -26,7 +26,7 @@ pub mod arrow {
     pub use crate::formats::parquet::{batch, schema};
 }
 
-pub use info::{Info, InfoOptions, OpInfo, PageInfo};
+pub use info::{Info, InfoOptions, OpInfo, PageInfo, piece_bits};
 pub use nandle_io::Op;
 pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use quiet::quietly;

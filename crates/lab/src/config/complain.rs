@@ -71,9 +71,18 @@ pub(super) fn said(message: &str) -> String {
         if let Some(wrong) = quoted.next() {
             let candidates: Vec<String> = quoted.collect();
             let hint = did_you_mean(&wrong, candidates.iter().map(String::as_str));
-            let hint = if hint.is_empty() { ",".to_owned() } else { hint };
             let whole = message.split_once(", expected");
-            message = whole.map_or(message.clone(), |(head, tail)| format!("{head}{hint} expected{tail}"));
+            message = match whole {
+                Some((head, _)) if wrong == "fill" => {
+                    format!(
+                        "{head}: what --fill sets is precondition.used, and how much of that is live precondition.valid"
+                    )
+                }
+                Some((head, _)) if candidates.len() == 1 && !hint.is_empty() => format!("{head}{hint}"),
+                Some((head, tail)) if hint.is_empty() => format!("{head}, expected{tail}"),
+                Some((head, tail)) => format!("{head}{hint} expected{tail}"),
+                None => message,
+            };
         }
     }
     message

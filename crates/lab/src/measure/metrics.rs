@@ -62,6 +62,10 @@ fn mean(r: &Requests) -> Option<f64> {
     (r.lat_ns.mean > 0.0).then_some(r.lat_ns.mean)
 }
 
+fn part(s: &Summary, part: f64) -> Option<f64> {
+    s.waf.map(|_| part)
+}
+
 macro_rules! metrics {
     ($($key:literal, $name:literal, $Unit:ident, $less:literal, $of:expr;)*) => {
         /// What runs are compared by, the first being what the field looks at first.
@@ -74,8 +78,10 @@ macro_rules! metrics {
 metrics! {
     "waf", "WAF", Ratio, true, |s| s.waf;
     "waf_steady", "WAF, last part", Ratio, true, |s| s.waf_steady;
+    "waf_parts.padding", "of WAF, padding", Ratio, true, |s| part(s, s.waf_parts.padding);
+    "waf_parts.gc", "of WAF, collection", Ratio, true, |s| part(s, s.waf_parts.gc);
     "flash.programs.total", "pages programmed", Count, true, |s| some(s.flash.programs.total);
-    "flash.programs.gc", "pages moved by GC", Count, true, |s| some(s.flash.programs.gc);
+    "flash.programs.gc", "pages programmed by GC", Count, true, |s| some(s.flash.programs.gc);
     "flash.reads.rmw", "RMW reads", Count, true, |s| some(s.flash.reads.rmw);
     "flash.reads.total", "pages read", Count, true, |s| some(s.flash.reads.total);
     "flash.erases", "blocks erased", Count, true, |s| some(s.flash.erases);

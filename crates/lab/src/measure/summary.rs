@@ -507,7 +507,7 @@ group! {
     Gc {
         /// Victims chosen.
         invocations: u64,
-        /// Pages moved, wear levelling included.
+        /// Mapping units moved (of a drive that maps pages: pages), wear levelling included.
         moved_pages: u64,
         /// Time in which host writes stood still for want of free blocks.
         foreground_ns: u64,

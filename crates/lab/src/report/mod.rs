@@ -242,5 +242,12 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
         Some(change) => format!(", at {change:.2}x its mean write latency"),
         None => String::new(),
     };
-    Some(format!("{}: {so}{latency}.", first.workload))
+    // A workload that overwrites in the same order again and again leaves blocks without anything to copy.
+    let nothing = |s: &Summary| s.gc.invocations > 0 && s.gc.moved_pages == 0;
+    let alone = if group.iter().all(|(_, s)| nothing(s)) {
+        " Collection copied nothing: on a drive that holds other data (--fill) it does, and the order may be another."
+    } else {
+        ""
+    };
+    Some(format!("{}: {so}{latency}.{alone}", first.workload))
 }
