@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nandle_lab::batch::Labels;
-use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, lengths, ratio, steady};
+use nandle_lab::measure::metrics::{METRICS, STEADY_BELOW, copied_nothing, lengths, ratio, steady};
 use nandle_lab::measure::summary::{Requests, Summary};
 use nandle_lab::report::unsteady;
 use nandle_lab::units::{bytes, count, quantity, time};
@@ -154,8 +154,7 @@ fn waf(t: &mut String, s: &Summary) {
         );
     }
     let steady = if s.steady_state {
-        let copied =
-            if s.gc.invocations > 0 && s.gc.moved_pages == 0 { "; collection copied nothing" } else { "" };
+        let copied = if copied_nothing(s) { "; collection copied nothing" } else { "" };
         format!("yes, within {}%{copied}", (s.steady.band * 1000.0).round() / 10.0)
     } else {
         format!("no ({})", s.steady_state_reason)

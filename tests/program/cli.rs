@@ -417,7 +417,11 @@ fn a_run_says_how_long_the_flash_lasts() {
     assert!((written / stands - 1.0).abs() < 1e-9, "{written} of {stands}");
     let kg = number(&s, "device_bytes.raw") / 1e9 * 0.16;
     assert!((number(&s, "lifetime.kg_co2e_per_tb") / (kg / (stands / 1e12)) - 1.0).abs() < 1e-9);
-    let table = good(&[&["run"], &args[..]].concat(), dir.path());
+    let table = good(&[&["run", "-o", "kept"], &args[..]].concat(), dir.path());
+    let page = std::fs::read_to_string(dir.path().join("kept/report.html")).expect("a report");
+    for part in ["drive writes a day", "lifetime, years", "kg CO2e a TB", "Tannu and Nair"] {
+        assert!(page.contains(part), "the report has no {part:?}");
+    }
     let line = table.lines().find(|line| line.starts_with("lifetime  ")).expect("a line");
     assert!(
         line.contains("to 1,000 erases a block, at ") && line.ends_with(" kg CO2e a TB written"),

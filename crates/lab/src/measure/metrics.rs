@@ -94,6 +94,7 @@ metrics! {
     "host.all.bw_bytes", "host bandwidth", BytesPerSecond, false, |s| Some(s.host.all.bw_bytes).filter(|&v| v > 0.0);
     "controller.utilisation", "busiest core", Ratio, true, |s| s.controller.utilisation.iter().copied().reduce(f64::max);
     "link.utilisation", "host link", Ratio, true, |s| Some(s.link.utilisation).filter(|&v| v > 0.0);
+    "lifetime.dwpd", "drive writes a day", Quantity, false, |s| s.lifetime.dwpd;
     "lifetime.years", "lifetime, years", Quantity, false, |s| s.lifetime.years;
     "lifetime.kg_co2e_per_tb", "kg CO2e a TB", Quantity, true, |s| s.lifetime.kg_co2e_per_tb;
     "simulated_ns", "simulated time", Ns, true, |s| some(s.simulated_ns);
@@ -116,6 +117,13 @@ pub fn lengths<'a>(runs: impl Iterator<Item = &'a Summary>) -> (u64, u64) {
 
 /// The figure below which tables say whether it is one of a drive at rest.
 pub const STEADY_BELOW: &str = "waf_steady";
+
+/// Whether collection had victims and nothing to copy: blocks died whole, as they do of a workload that overwrites in the
+/// same order again and again.
+#[must_use]
+pub fn copied_nothing(s: &Summary) -> bool {
+    s.gc.invocations > 0 && s.gc.moved_pages == 0
+}
 
 /// Whether a run's WAF is that of a drive at rest, in a word.
 #[must_use]

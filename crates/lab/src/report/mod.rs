@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::measure::Summary;
-use crate::measure::metrics::ratio;
+use crate::measure::metrics::{copied_nothing, ratio};
 use crate::run::Loaded;
 use crate::units::{count, time};
 pub use groups::grouped;
@@ -242,9 +242,7 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
         Some(change) => format!(", at {change:.2}x its mean write latency"),
         None => String::new(),
     };
-    // A workload that overwrites in the same order again and again leaves blocks without anything to copy.
-    let nothing = |s: &Summary| s.gc.invocations > 0 && s.gc.moved_pages == 0;
-    let alone = if group.iter().all(|(_, s)| nothing(s)) {
+    let alone = if group.iter().all(|(_, s)| copied_nothing(s)) {
         " Collection copied nothing: on a drive that holds other data (--fill) it does, and the order may be another."
     } else {
         ""
