@@ -121,6 +121,6 @@ pub fn simulate(
     }
     let summary =
         serde_json::to_string(&outcome.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-    let series = Table::new(tables::series(&outcome.drive, &outcome.meter));
-    Ok((summary, series, Table::new(tables::latencies(&outcome.meter))))
+    let series = Table::of(&tables::series(&outcome.drive, &outcome.meter))?;
+    Ok((summary, series, Table::of(&tables::latencies(&outcome.meter))?))
 }

@@ -3,13 +3,18 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{Array as _, RecordBatch, RecordBatchIterator, StructArray};
+use arrow_array::{
+    Array as _, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator,
+    StringArray, StructArray, UInt16Array, UInt32Array, UInt64Array,
+};
 use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use nandle_table::{Column, Values};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
@@ -25,6 +30,48 @@ pub struct Table {
 impl Table {
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
+    }
+
+    /// A table of nandle's.
+    pub fn of(table: &nandle_table::Table) -> PyResult<Self> {
+        Ok(Self { batch: batch(table).map_err(failed)? })
+    }
+}
+
+/// A table of nandle's as Arrow's.
+pub fn batch(table: &nandle_table::Table) -> Result<RecordBatch, ArrowError> {
+    let field = |column: &Column, array: &ArrayRef| {
+        Field::new(column.name(), array.data_type().clone(), column.absent().is_some())
+    };
+    let arrays: Vec<ArrayRef> = table.columns().iter().map(array).collect();
+    let fields: Vec<Field> = table.columns().iter().zip(&arrays).map(|(c, a)| field(c, a)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+fn array(column: &Column) -> ArrayRef {
+    /// Every row's value, or none where it is absent.
+    fn rows<'a, T>(
+        column: &'a Column,
+        values: impl Iterator<Item = T> + 'a,
+    ) -> impl Iterator<Item = Option<T>> {
+        values.enumerate().map(|(row, value)| column.has(row).then_some(value))
+    }
+    match column.values() {
+        Values::Bool(v) => Arc::new(rows(column, v.iter().copied()).collect::<BooleanArray>()),
+        Values::U16(v) => Arc::new(rows(column, v.iter().copied()).collect::<UInt16Array>()),
+        Values::U32(v) => Arc::new(rows(column, v.iter().copied()).collect::<UInt32Array>()),
+        Values::U64(v) => Arc::new(rows(column, v.iter().copied()).collect::<UInt64Array>()),
+        Values::I64(v) => Arc::new(rows(column, v.iter().copied()).collect::<Int64Array>()),
+        Values::F64(v) => Arc::new(rows(column, v.iter().copied()).collect::<Float64Array>()),
+        Values::Text(v) => Arc::new(rows(column, v.iter()).collect::<StringArray>()),
+        Values::Lists(v) => {
+            let mut lists = ListBuilder::new(UInt64Builder::new());
+            for list in v {
+                lists.values().append_slice(list);
+                lists.append(true);
+            }
+            Arc::new(lists.finish())
+        }
     }
 }
 
@@ -135,7 +182,7 @@ impl Table {
     /// The table that [`Table::to_ipc`] wrote.
     #[staticmethod]
     fn from_ipc(bytes: &[u8]) -> PyResult<Self> {
-        let not = |e: arrow_schema::ArrowError| wrong(format!("not a table in Arrow's stream format: {e}"));
+        let not = |e: ArrowError| wrong(format!("not a table in Arrow's stream format: {e}"));
         let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(not)?;
         let schema = reader.schema();
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(not)?;

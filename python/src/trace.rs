@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use nandle_trace::arrow::{batch, schema};
 use nandle_trace::{Options, Source};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::{guarded, input, wrong};
-use crate::table::Table;
+use crate::table::{Table, batch};
 
 /// An open trace: its requests in order, some at a time.
 #[pyclass(module = "nandle._core", frozen)]
@@ -43,7 +42,7 @@ impl Iterator for Requests {
                 break;
             }
         }
-        (!requests.is_empty()).then(|| batch(&self.columns, &requests))
+        (!requests.is_empty()).then(|| batch(&nandle_trace::table(&requests)))
     }
 }
 
@@ -85,7 +84,7 @@ impl Trace {
             ..Options::default()
         };
         let trace = guarded(|| nandle_trace::open(&path, &options))?.map_err(|e| input(e.into()))?;
-        let columns = schema();
+        let columns = batch(&nandle_trace::table(&[])).map_err(|e| wrong(e.to_string()))?.schema();
         let format = trace.format().to_string();
         let requests = Requests { trace, columns: Arc::clone(&columns), rows: rows.max(1) };
         Ok(Self { format, columns, open: Mutex::new(Some(requests)) })

@@ -103,8 +103,8 @@ pub fn gather(args: &args::Gather) -> Result<(), Failure> {
     let mut text = format!(
         "{}: {} runs, {} figures each\n",
         path.display(),
-        gathered.table.num_rows(),
-        gathered.table.num_columns()
+        gathered.table.rows(),
+        gathered.table.columns().len()
     );
     for (dir, error) in &gathered.failed {
         let _ = writeln!(text, "note: left out, failed: {}: {error}", dir.display());

@@ -155,7 +155,7 @@ impl std::str::FromStr for Page {
 /// # Errors
 /// If the run's configuration cannot be read back.
 pub fn page(page: Page, run: &Loaded) -> Result<Value, crate::Error> {
-    let config: nandle_ssd::DeviceConfig = toml::from_str(&run.config).map_err(|e| {
+    let config = crate::config::parse(&run.config).map_err(|e| {
         crate::Error::input(format!("{}: {}", run.path.join("config.resolved.toml").display(), e.message()))
     })?;
     let s = &run.summary;

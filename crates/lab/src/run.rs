@@ -53,7 +53,7 @@ pub struct Run {
 pub struct Outcome {
     /// What it adds up to.
     pub summary: Summary,
-    /// Its time series and latencies; [`tables`] has them as Arrow tables.
+    /// Its time series and latencies; [`tables`] has them as tables.
     pub meter: Meter,
     /// The device that it ran on.
     pub drive: Drive,

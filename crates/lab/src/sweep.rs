@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use nandle_table::{Column, Table};
 use nandle_trace::{Format, Options, TimeUnit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -300,7 +299,7 @@ impl Shard {
 #[derive(Debug)]
 pub struct Gathered {
     /// One row a run, one column a figure of the summary.
-    pub table: RecordBatch,
+    pub table: Table,
     /// Their directories, in the table's order.
     pub runs: Vec<PathBuf>,
     /// Runs that failed, with their errors.
@@ -378,7 +377,7 @@ fn flatten(before: &str, value: &Value, out: &mut Vec<(String, Value)>) {
 }
 
 /// Rows with the same keys as a table.
-fn table(rows: &[Vec<(String, Value)>]) -> RecordBatch {
+fn table(rows: &[Vec<(String, Value)>]) -> Table {
     // A key that some runs lack (a latency percentile of nothing) is empty there.
     let mut names: Vec<&str> = Vec::new();
     let mut known = std::collections::BTreeSet::new();
@@ -393,18 +392,17 @@ fn table(rows: &[Vec<(String, Value)>]) -> RecordBatch {
         let values: Vec<&Value> =
             found.iter().map(|row| row.get(name).copied().unwrap_or(&Value::Null)).collect();
         let all = |test: fn(&Value) -> bool| values.iter().all(|v| v.is_null() || test(v));
-        let column: ArrayRef = if all(Value::is_boolean) && values.iter().any(|v| v.is_boolean()) {
-            Arc::new(values.iter().map(|v| v.as_bool()).collect::<BooleanArray>())
+        if all(Value::is_boolean) && values.iter().any(|v| v.is_boolean()) {
+            Column::optional(name, values.iter().map(|v| v.as_bool()).collect())
         } else if all(Value::is_u64) && values.iter().any(|v| v.is_u64()) {
-            Arc::new(values.iter().map(|v| v.as_u64()).collect::<UInt64Array>())
+            Column::optional(name, values.iter().map(|v| v.as_u64()).collect())
         } else if all(Value::is_number) {
-            Arc::new(values.iter().map(|v| v.as_f64()).collect::<Float64Array>())
+            Column::optional(name, values.iter().map(|v| v.as_f64()).collect())
         } else {
-            Arc::new(values.iter().map(|v| v.as_str().map(str::to_owned)).collect::<StringArray>())
-        };
-        (name.to_owned(), column)
+            Column::optional(name, values.iter().map(|v| v.as_str().map(str::to_owned)).collect())
+        }
     });
-    crate::run::tables::table(columns.collect())
+    Table::new(columns.collect())
 }
 
 /// Writes what was gathered as `results.parquet`.

@@ -21,11 +21,7 @@ pub mod synthetic;
 mod trace;
 mod write;
 
-/// Requests as Arrow tables.
-pub mod arrow {
-    pub use crate::formats::parquet::{batch, schema};
-}
-
+pub use formats::parquet::table;
 pub use info::{Info, InfoOptions, OpInfo, PageInfo, piece_bits};
 pub use nandle_io::Op;
 pub use options::{Format, Options, RegexFormat, TimeUnit};

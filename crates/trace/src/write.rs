@@ -1,7 +1,7 @@
 //! Requests written as a trace.
 
 use crate::formats::nandle::COLUMNS;
-use crate::formats::parquet::Table;
+use crate::formats::parquet;
 use crate::options::Format;
 use crate::{Error, Op, Request, Source};
 use serde::Serialize;
@@ -70,7 +70,7 @@ impl Sink {
 
 enum Output {
     Text { sink: Sink, text: Vec<u8> },
-    Parquet(Box<Table>),
+    Parquet(Box<parquet::Writer>),
 }
 
 /// Writes requests in a trace format; [`finish`](Self::finish) it, or the end is missing.
@@ -95,7 +95,11 @@ pub fn create(path: &Path, format: Format) -> Result<Writer, Error> {
     writable?;
     let file: Box<dyn Write + Send> = Box::new(File::create(path).map_err(io)?);
     if format == Format::NandleParquet {
-        return Writer::new(path.to_owned(), format, Output::Parquet(Box::new(Table::new(path, file)?)));
+        return Writer::new(
+            path.to_owned(),
+            format,
+            Output::Parquet(Box::new(parquet::Writer::new(path, file)?)),
+        );
     }
     let file = BufWriter::with_capacity(1 << 16, file);
     let sink = match path.extension().and_then(|e| e.to_str()) {
@@ -115,7 +119,7 @@ pub fn create_in(name: &str, to: Box<dyn Write + Send>, format: Format) -> Resul
     check(format)?;
     let path = PathBuf::from(name);
     let output = if format == Format::NandleParquet {
-        Output::Parquet(Box::new(Table::new(&path, to)?))
+        Output::Parquet(Box::new(parquet::Writer::new(&path, to)?))
     } else {
         Output::Text { sink: Sink::Plain(BufWriter::with_capacity(1 << 16, to)), text: Vec::new() }
     };

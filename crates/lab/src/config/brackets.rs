@@ -2,7 +2,6 @@
 
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::schemes::{SchemeConfig, Settings};
-use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::complain::{did_you_mean, said};
@@ -80,7 +79,7 @@ pub(super) fn apply(arguments: &[Argument], sum: &str, config: &mut DeviceConfig
     let mut table = table_of(config);
     for Argument { field, term, value } in arguments {
         overrides::apply(&format!("{field}={value}"), &mut table)?;
-        *config = DeviceConfig::deserialize(table.clone()).map_err(|e| {
+        *config = super::parse::table(&table).map_err(|e| {
             Error::input(format!("{}: {field} = {value}: {}", place(sum, term), said(e.message())))
         })?;
     }

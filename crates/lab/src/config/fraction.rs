@@ -6,7 +6,6 @@
 //! write buffer as far as the dies, which are as many as before, keep two pages a plane in it.
 
 use nandle_ssd::{DeviceConfig, Layout};
-use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::Error;
@@ -155,7 +154,7 @@ impl Fraction {
             let sector = i64::from(config.geometry.sector_bytes);
             *bytes = (before * kept).max(floor) as i64 / sector * sector;
         }
-        DeviceConfig::deserialize(table).ok()
+        super::parse::table(&table).ok()
     }
 }
 

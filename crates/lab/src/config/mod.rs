@@ -6,6 +6,7 @@ mod complain;
 mod fraction;
 mod outside;
 mod overrides;
+mod parse;
 mod presets;
 mod resolved;
 mod scheme;
@@ -13,6 +14,7 @@ mod scheme;
 pub use brackets::{form, split_outside_brackets};
 pub use fraction::whole;
 pub use outside::{Outside, registered};
+pub use parse::parse;
 pub use presets::{PRESETS, Preset};
 pub use resolved::resolved;
 pub use scheme::{Policy, SHORTHANDS, Shorthand, policies, register};
@@ -20,7 +22,6 @@ pub use scheme::{Policy, SHORTHANDS, Shorthand, policies, register};
 use std::path::Path;
 
 use nandle_ssd::{ConfigError, DeviceConfig, Layout, Ssd};
-use serde::Deserialize;
 use toml::Table;
 
 use crate::Error;
@@ -137,7 +138,7 @@ impl Wanted<'_> {
     pub fn load_text(&self, text: &str, place: &str) -> Result<Drive, Error> {
         let text = &overrides::without_units(text);
         // The file alone first: its complaints have line numbers.
-        let mut config = match toml::from_str::<DeviceConfig>(text) {
+        let mut config = match parse(text) {
             Ok(config) => config,
             // An override may bring what is missing.
             Err(e) if e.message().starts_with("missing field") && !self.sets.is_empty() => {
@@ -210,7 +211,7 @@ fn overridden(mut table: Table, sets: &[String]) -> Result<DeviceConfig, Error> 
     let mut result = None;
     for (number, set) in sets.iter().enumerate() {
         overrides::apply(set, &mut table)?;
-        result = match DeviceConfig::deserialize(table.clone()) {
+        result = match parse::table(&table) {
             Err(e) if e.message().starts_with("missing field") && number + 1 < sets.len() => None,
             Err(e) => return Err(Error::input(complain::set(set, e.message()))),
             Ok(config) => Some(config),

@@ -2,18 +2,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt16Array, UInt64Array};
-use arrow_schema::{DataType, Field, Schema};
 use nandle_ssd::Op;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
+use nandle_table::{Column, Table, Texts, Values, Writer};
 
 use crate::Error;
 
-const BATCH: usize = 1 << 16;
+/// Rows of a group, which is packed as one.
+const GROUP: usize = 1 << 16;
 
 /// One request of the log.
 #[derive(Clone, Copy, Debug)]
@@ -39,31 +35,30 @@ pub struct Io {
 }
 
 /// Writes the log.
-#[derive(Debug)]
 pub struct IoLog {
     path: PathBuf,
-    writer: ArrowWriter<File>,
+    writer: Writer,
     rows: Vec<Io>,
 }
 
-/// The compression of every Parquet file written here.
-pub(crate) fn properties() -> WriterProperties {
-    WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build()
-}
-
-fn schema() -> Arc<Schema> {
-    let field = |name: &str, kind| Field::new(name, kind, false);
-    Arc::new(Schema::new(vec![
-        field("phase", DataType::UInt16),
-        field("op", DataType::Utf8),
-        field("offset", DataType::UInt64),
-        field("bytes", DataType::UInt64),
-        field("stream", DataType::UInt16),
-        field("arrival_ns", DataType::UInt64),
-        field("submitted_ns", DataType::UInt64),
-        field("completed_ns", DataType::UInt64),
-        field("ok", DataType::Boolean),
-    ]))
+fn table(rows: &[Io]) -> Table {
+    fn column<T>(rows: &[Io], of: fn(&Io) -> T) -> Values
+    where
+        Vec<T>: Into<Values>,
+    {
+        rows.iter().map(of).collect::<Vec<T>>().into()
+    }
+    Table::new(vec![
+        Column::new("phase", column(rows, |r| r.phase)),
+        Column::new("op", rows.iter().map(|r| r.op.name()).collect::<Texts>()),
+        Column::new("offset", column(rows, |r| r.offset)),
+        Column::new("bytes", column(rows, |r| r.bytes)),
+        Column::new("stream", column(rows, |r| r.stream)),
+        Column::new("arrival_ns", column(rows, |r| r.arrival_ns)),
+        Column::new("submitted_ns", column(rows, |r| r.submitted_ns)),
+        Column::new("completed_ns", column(rows, |r| r.completed_ns)),
+        Column::new("ok", column(rows, |r| r.ok)),
+    ])
 }
 
 impl IoLog {
@@ -73,9 +68,9 @@ impl IoLog {
     /// If it cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let file = File::create(path).map_err(|e| Error::write(path, e))?;
-        let writer = ArrowWriter::try_new(file, schema(), Some(properties()))
+        let writer = Writer::new(Box::new(file), &table(&[]))
             .map_err(|e| Error::write(path, std::io::Error::other(e)))?;
-        Ok(Self { path: path.to_owned(), writer, rows: Vec::with_capacity(BATCH) })
+        Ok(Self { path: path.to_owned(), writer, rows: Vec::with_capacity(GROUP) })
     }
 
     /// Adds one request.
@@ -84,31 +79,12 @@ impl IoLog {
     /// If the file cannot be written.
     pub fn push(&mut self, io: Io) -> Result<(), Error> {
         self.rows.push(io);
-        if self.rows.len() == BATCH { self.write() } else { Ok(()) }
+        if self.rows.len() == GROUP { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<(), Error> {
-        let rows = &self.rows;
-        let number = |f: fn(&Io) -> u64| -> ArrayRef {
-            Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt64Array>())
-        };
-        let short = |f: fn(&Io) -> u16| -> ArrayRef {
-            Arc::new(rows.iter().map(|r| Some(f(r))).collect::<UInt16Array>())
-        };
-        let columns: Vec<ArrayRef> = vec![
-            short(|r| r.phase),
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|r| r.op.name()))),
-            number(|r| r.offset),
-            number(|r| r.bytes),
-            short(|r| r.stream),
-            number(|r| r.arrival_ns),
-            number(|r| r.submitted_ns),
-            number(|r| r.completed_ns),
-            Arc::new(rows.iter().map(|r| Some(r.ok)).collect::<BooleanArray>()),
-        ];
-        let fail = |e: &dyn std::error::Error| Error::write(&self.path, std::io::Error::other(e.to_string()));
-        let batch = RecordBatch::try_new(schema(), columns).map_err(|e| fail(&e))?;
-        self.writer.write(&batch).map_err(|e| fail(&e))?;
+        let fail = |e| Error::write(&self.path, std::io::Error::other(e));
+        self.writer.write(&table(&self.rows)).map_err(fail)?;
         self.rows.clear();
         Ok(())
     }
@@ -120,6 +96,6 @@ impl IoLog {
     pub fn finish(mut self) -> Result<(), Error> {
         self.write()?;
         let path = self.path;
-        self.writer.close().map(drop).map_err(|e| Error::write(&path, std::io::Error::other(e)))
+        self.writer.finish().map_err(|e| Error::write(&path, std::io::Error::other(e)))
     }
 }

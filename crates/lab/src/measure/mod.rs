@@ -14,7 +14,6 @@ mod steady;
 mod summarise;
 pub mod summary;
 
-pub(crate) use io_log::properties as parquet_properties;
 pub use io_log::{Io, IoLog};
 pub use latency::Latency;
 pub use rows::{KINDS, Row, Rows};

@@ -1,6 +1,6 @@
 //! Charts over time: of one run and its streams, and of several on one axis.
 
-use arrow_array::{Array, Float64Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
+use nandle_table::{Table, Values};
 
 use super::chart::{self, Axis, Bar, Plot, Series, Show, strips};
 use super::page::{Csv, Page};
@@ -23,24 +23,24 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(series: &RecordBatch) -> Option<Self> {
+    fn of(series: &Table) -> Option<Self> {
         let (start, interval) = (whole(series, "start_ns")?, whole(series, "interval_ns")?);
-        let phase = series.column_by_name("phase")?.as_any().downcast_ref::<UInt32Array>()?;
-        let rows = series.num_rows();
+        let Values::U32(phase) = series.column("phase")?.values() else { return None };
+        let rows = series.rows();
         if rows == 0 {
             return None;
         }
-        let (first, width) = (start.value(0), interval.value(rows - 1).max(1));
-        let end = start.value(rows - 1) + width;
+        let (first, width) = (start[0], interval[rows - 1].max(1));
+        let end = start[rows - 1] + width;
         let cells = ((end - first).div_ceil(width) as usize).clamp(1, CELLS);
         // Whole intervals to a cell: no row lies in two of them.
         let step = ((end - first).div_ceil(width)).div_ceil(cells as u64).max(1) * width;
         let cells = (end - first).div_ceil(step) as usize;
         let edges = (0..=cells).map(|n| (first + n as u64 * step) as f64 / 1e9).collect();
-        let of_row = (0..rows).map(|row| ((start.value(row) - first) / step) as usize).collect();
-        let last = phase.value(rows - 1);
-        let measured = (0..rows).find(|&row| phase.value(row) == last).filter(|&row| row > 0);
-        let measured = measured.map(|row| start.value(row) as f64 / 1e9);
+        let of_row = (0..rows).map(|row| ((start[row] - first) / step) as usize).collect();
+        let last = phase[rows - 1];
+        let measured = (0..rows).find(|&row| phase[row] == last).filter(|&row| row > 0);
+        let measured = measured.map(|row| start[row] as f64 / 1e9);
         Some(Self { edges, of_row, measured })
     }
 
@@ -60,21 +60,25 @@ impl Cells {
     }
 
     /// A column added up.
-    fn sum(&self, series: &RecordBatch, name: &str) -> Vec<f64> {
+    fn sum(&self, series: &Table, name: &str) -> Vec<f64> {
         let mut out = vec![0.0; self.count()];
         if let Some(column) = whole(series, name) {
-            self.of_row.iter().enumerate().for_each(|(row, &cell)| out[cell] += column.value(row) as f64);
+            self.of_row.iter().enumerate().for_each(|(row, &cell)| out[cell] += column[row] as f64);
         }
         out
     }
 }
 
-fn whole<'a>(series: &'a RecordBatch, name: &str) -> Option<&'a UInt64Array> {
-    series.column_by_name(name)?.as_any().downcast_ref()
+fn whole<'a>(series: &'a Table, name: &str) -> Option<&'a [u64]> {
+    let Values::U64(rows) = series.column(name)?.values() else { return None };
+    Some(rows)
 }
 
-fn real<'a>(series: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
-    series.column_by_name(name)?.as_any().downcast_ref()
+/// A figure of those rows that have it.
+fn real<'a>(series: &'a Table, name: &str) -> Option<impl Fn(usize) -> Option<f64> + use<'a>> {
+    let column = series.column(name)?;
+    let Values::F64(rows) = column.values() else { return None };
+    Some(move |row| column.has(row).then(|| rows[row]))
 }
 
 /// What a run did over time.
@@ -101,8 +105,8 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
         if let Some(column) = real(series, name) {
             let host = whole(series, "write_bytes");
             for (row, &cell) in cells.of_row.iter().enumerate() {
-                if !column.is_null(row) {
-                    bytes[cell] += column.value(row) * host.map_or(0.0, |h| h.value(row) as f64);
+                if let Some(figure) = column(row) {
+                    bytes[cell] += figure * host.map_or(0.0, |h| h[row] as f64);
                 }
             }
         }
@@ -148,7 +152,7 @@ fn waf_over_time(page: &mut Page, run: &Loaded, cells: &Cells) {
     page.card("WAF over time", &hint, &plot.html(), &csv);
 }
 
-fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
+fn throughput(page: &mut Page, series: &Table, cells: &Cells) {
     let kinds = ["read", "write"].map(|kind| cells.sum(series, &format!("{kind}_bytes")));
     let width = |n: usize| (cells.edges[n + 1] - cells.edges[n]).max(1e-9);
     let layers: Vec<Vec<f64>> =
@@ -164,13 +168,9 @@ fn throughput(page: &mut Page, series: &RecordBatch, cells: &Cells) {
 }
 
 /// Numbers of a column of lists: those of each row.
-fn lists<'a>(series: &'a RecordBatch, name: &str) -> Option<impl Fn(usize) -> Vec<u64> + use<'a>> {
-    let column: &ListArray = series.column_by_name(name)?.as_any().downcast_ref()?;
-    Some(move |row| {
-        let values = column.value(row);
-        let values = values.as_any().downcast_ref::<UInt64Array>();
-        values.map_or_else(Vec::new, |values| values.iter().map(Option::unwrap_or_default).collect())
-    })
+fn lists<'a>(series: &'a Table, name: &str) -> Option<&'a [Vec<u64>]> {
+    let Values::Lists(rows) = series.column(name)?.values() else { return None };
+    Some(rows)
 }
 
 /// What each of several users was served.
@@ -184,9 +184,9 @@ fn by_user(page: &mut Page, run: &Loaded, cells: &Cells) {
     let mut rates = vec![vec![[0.0; 2]; cells.count()]; users.len()];
     for (row, &cell) in cells.of_row.iter().enumerate() {
         let seconds = (cells.edges[cell + 1] - cells.edges[cell]).max(1e-9);
-        for (way, bytes) in [reads(row), writes(row)].into_iter().enumerate() {
+        for (way, bytes) in [&reads[row], &writes[row]].into_iter().enumerate() {
             for (user, bytes) in rates.iter_mut().zip(bytes) {
-                user[cell][way] += bytes as f64 / seconds;
+                user[cell][way] += *bytes as f64 / seconds;
             }
         }
     }
@@ -216,11 +216,11 @@ fn by_user(page: &mut Page, run: &Loaded, cells: &Cells) {
 }
 
 /// A figure of each row of a run's time series, at the row's beginning.
-fn points(series: &RecordBatch, name: &str) -> Vec<(f64, f64)> {
+fn points(series: &Table, name: &str) -> Vec<(f64, f64)> {
     let (Some(figures), Some(start)) = (whole(series, name), whole(series, "start_ns")) else {
         return Vec::new();
     };
-    (0..series.num_rows()).map(|row| (start.value(row) as f64 / 1e9, figures.value(row) as f64)).collect()
+    start.iter().zip(figures).map(|(&at, &figure)| (at as f64 / 1e9, figure as f64)).collect()
 }
 
 fn free_blocks(page: &mut Page, runs: &[(String, Vec<(f64, f64)>)]) {
@@ -245,8 +245,8 @@ pub(super) fn together(page: &mut Page, runs: &[Shown<'_>]) {
         let (written, read) = (sum("write_bytes"), sum("read_bytes"));
         let mut programmed = vec![0.0; cells.count()];
         if let (Some(waf), Some(host)) = (real(&run.series, "waf"), whole(&run.series, "write_bytes")) {
-            for (row, &cell) in cells.of_row.iter().enumerate().filter(|(row, _)| !waf.is_null(*row)) {
-                programmed[cell] += waf.value(row) * host.value(row) as f64;
+            for (row, &cell) in cells.of_row.iter().enumerate() {
+                programmed[cell] += waf(row).unwrap_or(0.0) * host[row] as f64;
             }
         }
         let busy = busy(run, &cells).map(|(chips, _)| chips).unwrap_or_default();
@@ -286,12 +286,11 @@ pub(super) fn together(page: &mut Page, runs: &[Shown<'_>]) {
 /// Blocks by the stream, or placement handle, that wrote them.
 fn reclaim_units(page: &mut Page, run: &Loaded) {
     let series = &run.series;
-    let (Some(blocks), Some(start)) = (lists(series, "group_blocks"), whole(series, "start_ns")) else {
+    let (Some(rows), Some(start)) = (lists(series, "group_blocks"), whole(series, "start_ns")) else {
         return;
     };
-    let config: Option<nandle_ssd::DeviceConfig> = toml::from_str(&run.config).ok();
+    let config = crate::config::parse(&run.config).ok();
     let Some(config) = config.filter(|config| config.streams.count > 1) else { return };
-    let rows: Vec<Vec<u64>> = (0..series.num_rows()).map(blocks).collect();
     let groups = rows.iter().map(Vec::len).max().unwrap_or(0);
     let (streams, kind) =
         (config.streams.count as usize, if config.scheme.has("fdp") { "handle" } else { "stream" });
@@ -309,7 +308,7 @@ fn reclaim_units(page: &mut Page, run: &Loaded) {
     let mut series: Vec<Series> = groups.iter().map(|&n| Series::new(&name(n), [])).collect();
     let mut csv = Csv::new(std::iter::once("start_s").chain(series.iter().map(|s| s.name.as_str())));
     for (row, counts) in rows.iter().enumerate().filter(|(_, counts)| !counts.is_empty()) {
-        let at = start.value(row) as f64 / 1e9;
+        let at = start[row] as f64 / 1e9;
         let counts: Vec<u64> = groups.iter().map(|&n| counts.get(n).copied().unwrap_or(0)).collect();
         for (line, &count) in series.iter_mut().zip(&counts) {
             line.x.push(at);
@@ -326,11 +325,11 @@ fn reclaim_units(page: &mut Page, run: &Loaded) {
 /// The share of each cell in which each chip was busy, and chips a channel.
 fn busy(run: &Loaded, cells: &Cells) -> Option<(Vec<Vec<f64>>, usize)> {
     let busy_ns = lists(&run.series, "chip_busy_ns")?;
-    let config: nandle_ssd::DeviceConfig = toml::from_str(&run.config).ok()?;
+    let config = crate::config::parse(&run.config).ok()?;
     let mut busy = vec![vec![0.0; cells.count()]; config.geometry.chips() as usize];
     for (row, &cell) in cells.of_row.iter().enumerate() {
-        for (chip, ns) in busy.iter_mut().zip(busy_ns(row)) {
-            chip[cell] += ns as f64;
+        for (chip, ns) in busy.iter_mut().zip(&busy_ns[row]) {
+            chip[cell] += *ns as f64;
         }
     }
     let dies = f64::from(config.geometry.dies_per_chip);

@@ -124,7 +124,7 @@ mod tests {
             summary,
             manifest: serde_json::Value::Null,
             config: format!("op_ratio = {op_ratio}\n[scheme]\nmapping = {scheme:?}\n"),
-            series: arrow_array::RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty())),
+            series: nandle_table::Table::default(),
             latency: Vec::new(),
         }
     }

@@ -5,18 +5,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use nandle_ssd::Op;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use nandle_table::{Reader, Table, Writer};
 use serde_json::json;
 
 use crate::Error;
@@ -189,13 +186,12 @@ fn log(out: &mut impl Write, op: Op, meter: &Meter) -> io::Result<()> {
 }
 
 /// Writes one table as a Parquet file.
-pub(crate) fn write_parquet(path: &Path, batch: &RecordBatch) -> Result<(), Error> {
-    let fail = |e: parquet::errors::ParquetError| Error::write(path, io::Error::other(e));
+pub(crate) fn write_parquet(path: &Path, table: &Table) -> Result<(), Error> {
+    let fail = |e: nandle_table::Error| Error::write(path, io::Error::other(e));
     let file = File::create(path).map_err(|e| Error::write(path, e))?;
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(crate::measure::parquet_properties()))
-        .map_err(fail)?;
-    writer.write(batch).map_err(fail)?;
-    writer.close().map(drop).map_err(fail)
+    let mut writer = Writer::new(Box::new(file), table).map_err(fail)?;
+    writer.write(table).map_err(fail)?;
+    writer.finish().map_err(fail)
 }
 
 /// Latencies of one kind of requests as a log has them: (kind, histogram in nanoseconds).
@@ -213,7 +209,7 @@ pub struct Loaded {
     /// `config.resolved.toml`
     pub config: String,
     /// `timeseries.parquet`
-    pub series: RecordBatch,
+    pub series: Table,
     /// `latency/*.hlog`, each whole.
     pub latency: Latencies,
 }
@@ -262,22 +258,14 @@ impl Loaded {
     }
 }
 
-/// The rows of a Parquet file as one batch.
-pub(crate) fn read_parquet(path: &Path) -> Result<RecordBatch, String> {
+/// The rows of a Parquet file.
+pub(crate) fn read_parquet(path: &Path) -> Result<Table, String> {
+    let read = || {
+        let file = File::open(path).map_err(|e| e.to_string())?;
+        Reader::file(file).and_then(Reader::whole).map_err(|e| e.to_string())
+    };
     // The decoder is not ours: it may panic on a damaged file.
-    nandle_trace::quietly(|| decode_parquet(path)).unwrap_or_else(|| Err("the file is damaged".into()))
-}
-
-fn decode_parquet(path: &Path) -> Result<RecordBatch, String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
-    let schema = Arc::clone(reader.schema());
-    let batches: Result<Vec<RecordBatch>, _> = reader.build().map_err(|e| e.to_string())?.collect();
-    match batches.map_err(|e| e.to_string())?.as_slice() {
-        [] => Ok(RecordBatch::new_empty(schema)),
-        [one] => Ok(one.clone()),
-        many => arrow_select::concat::concat_batches(&schema, many).map_err(|e| e.to_string()),
-    }
+    nandle_trace::quietly(read).unwrap_or_else(|| Err("the file is damaged".into()))
 }
 
 /// All intervals of a log in one histogram.

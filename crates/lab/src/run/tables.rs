@@ -1,27 +1,22 @@
-//! What a run measured as Arrow tables.
+//! What a run measured as tables.
 
-use std::sync::Arc;
-
-use arrow_array::builder::{ListBuilder, UInt64Builder};
-use arrow_array::{Array as _, ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use arrow_schema::{Field, Schema};
 use nandle_ssd::Op;
 use nandle_ssd::nand::Cause;
+use nandle_table::{Column, Table, Texts};
 
 use crate::config::Drive;
 use crate::measure::{Meter, Row};
 
 /// The time series as a table; counts are of the interval, not running totals.
 #[must_use]
-pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
+pub fn series(drive: &Drive, meter: &Meter) -> Table {
     let rows = meter.rows.rows();
     let geometry = &drive.config.geometry;
     let page = u64::from(geometry.page_bytes);
     let sector = u64::from(geometry.sector_bytes);
-    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    let mut columns = vec![Column::new("phase", rows.iter().map(|row| row.phase).collect::<Vec<u32>>())];
     let mut whole = |name: &str, f: &dyn Fn(&Row) -> u64| {
-        let column: UInt64Array = rows.iter().map(|row| Some(f(row))).collect();
-        columns.push((name.into(), Arc::new(column)));
+        columns.push(Column::new(name, rows.iter().map(f).collect::<Vec<u64>>()));
     };
     whole("start_ns", &|row| meter.rows.start_ns(row));
     whole("interval_ns", &|_| meter.rows.interval_ns());
@@ -51,8 +46,7 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
     whole("cache_misses", &|row| row.flash.cache_misses);
     whole("free_blocks", &|row| row.free_blocks);
     let mut real = |name: &str, f: &dyn Fn(&Row) -> Option<f64>| {
-        let column: Float64Array = rows.iter().map(f).collect();
-        columns.push((name.into(), Arc::new(column)));
+        columns.push(Column::optional(name, rows.iter().map(f).collect()));
     };
     let written = |row: &Row| Some(row.bytes[Op::Write as usize]).filter(|&b| b > 0);
     let over_host = |row: &Row, bytes: u64| written(row).map(|w| bytes as f64 / w as f64);
@@ -77,17 +71,10 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
             real(&format!("{name}_{percentile}_ns"), &|row| row.percentile_ns(op, share).map(|ns| ns as f64));
         }
     }
-    let short: UInt32Array = rows.iter().map(|row| Some(row.phase)).collect();
-    columns.insert(0, ("phase".into(), Arc::new(short)));
-    let least: UInt32Array = rows.iter().map(|row| Some(row.free_blocks_min)).collect();
-    columns.push(("free_blocks_min".into(), Arc::new(least)));
+    let least: Vec<u32> = rows.iter().map(|row| row.free_blocks_min).collect();
+    columns.push(Column::new("free_blocks_min", least));
     let mut lists = |name: &str, f: &dyn Fn(&Row) -> Vec<u64>| {
-        let mut column = ListBuilder::new(UInt64Builder::new());
-        for row in rows {
-            column.values().append_slice(&f(row));
-            column.append(true);
-        }
-        columns.push((name.into(), Arc::new(column.finish())));
+        columns.push(Column::new(name, rows.iter().map(f).collect::<Vec<_>>()));
     };
     lists("chip_busy_ns", &|row| row.chip_busy_ns.clone());
     lists("group_blocks", &|row| row.group_blocks.clone());
@@ -99,14 +86,14 @@ pub fn series(drive: &Drive, meter: &Meter) -> RecordBatch {
     };
     lists("user_read_bytes", &|row| of_users(row, Op::Read));
     lists("user_write_bytes", &|row| of_users(row, Op::Write));
-    table(columns)
+    Table::new(columns)
 }
 
 /// The latencies of the measured part: kind of request, upper end of each bucket of the histogram in
 /// nanoseconds, requests in it, and the share of requests up to its end.
 #[must_use]
-pub fn latencies(meter: &Meter) -> RecordBatch {
-    let (mut kinds, mut ends, mut counts, mut shares) = (vec![], vec![], vec![], vec![]);
+pub fn latencies(meter: &Meter) -> Table {
+    let (mut kinds, mut ends, mut counts, mut shares) = (Texts::default(), vec![], vec![], vec![]);
     for op in [Op::Read, Op::Write, Op::Trim, Op::Flush] {
         let histogram = &meter.latency[op as usize].histogram;
         let mut seen = 0;
@@ -118,20 +105,10 @@ pub fn latencies(meter: &Meter) -> RecordBatch {
             shares.push(seen as f64 / histogram.len().max(1) as f64);
         }
     }
-    table(vec![
-        ("op".into(), Arc::new(StringArray::from_iter_values(kinds)) as ArrayRef),
-        ("latency_ns".into(), Arc::new(UInt64Array::from(ends))),
-        ("requests".into(), Arc::new(UInt64Array::from(counts))),
-        ("share".into(), Arc::new(Float64Array::from(shares))),
+    Table::new(vec![
+        Column::new("op", kinds),
+        Column::new("latency_ns", ends),
+        Column::new("requests", counts),
+        Column::new("share", shares),
     ])
-}
-
-/// Columns of equal length as a table.
-pub(crate) fn table(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, column)| Field::new(name, column.data_type().clone(), column.is_nullable()))
-        .collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, c)| c).collect())
-        .expect("columns of one length, typed by themselves")
 }

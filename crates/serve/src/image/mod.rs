@@ -173,7 +173,7 @@ fn read_header(medium: &dyn Medium) -> std::io::Result<Result<Header, String>> {
     if checksum(&bytes, text.len()) != word(&bytes, 24) {
         return no("damaged header: its checksum is wrong");
     }
-    let config = std::str::from_utf8(text).ok().and_then(|text| toml::from_str(text).ok());
+    let config = std::str::from_utf8(text).ok().and_then(|text| nandle_lab::config::parse(text).ok());
     let Some(config) = config else {
         return no("a device in the header that this program does not understand");
     };
