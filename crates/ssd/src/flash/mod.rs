@@ -404,7 +404,7 @@ impl Flash {
     #[inline]
     pub fn stored(&self, lpn: u32, mask: u64) -> u64 {
         let fragments = self.map.fragments();
-        if fragments.is_unmapped(lpn) { 0 } else { fragments.mask(lpn, self.media.array()) & mask }
+        fragments.mask(lpn, self.media.array()) & mask
     }
 
     /// At power-on: `lpn` is stored by `list`.

@@ -14,6 +14,7 @@ mod sectors;
 mod size;
 mod table;
 pub mod tree;
+mod words;
 
 pub use cache::Cache;
 pub use config::{MapCacheConfig, MappingConfig};
