@@ -54,6 +54,10 @@ pub struct Run {
     pub reads: [u64; 2],
     /// Sectors read.
     pub read_sectors: [u64; 2],
+    /// By class, of reads and of writes: each request's latency over its own sectors, added up.
+    pub ns_a_sector: [[f64; 2]; 2],
+    /// Of reads and of writes: latencies and sectors of those of the other class that are no larger than a page.
+    pub small: [[u64; 2]; 2],
     /// Flash programs by cause.
     pub flash_writes: [u64; Cause::COUNT],
     /// Flash reads by cause.
@@ -167,7 +171,7 @@ fn replay(ssd: &mut Ssd, requests: &[Request]) -> Result<Run, Error> {
         while !ssd.accepts() {
             step(ssd, &mut done)?;
         }
-        account(&mut out, &mut done, &arrivals);
+        account(&mut out, &mut done, &arrivals, spp);
         let id = arrivals.len() as u64;
         let command = Command { id, op, lsn, sectors, fua: false, stream: 0, data: &[] };
         ssd.submit(ssd.now().max(arrival), &command);
@@ -180,7 +184,7 @@ fn replay(ssd: &mut Ssd, requests: &[Request]) -> Result<Run, Error> {
     while ssd.outstanding() > 0 {
         step(ssd, &mut done)?;
     }
-    account(&mut out, &mut done, &arrivals);
+    account(&mut out, &mut done, &arrivals, spp);
     Ok(out)
 }
 
@@ -191,16 +195,21 @@ fn step(ssd: &mut Ssd, done: &mut Vec<Completion>) -> Result<(), Error> {
     Ok(())
 }
 
-fn account(out: &mut Run, done: &mut Vec<Completion>, arrivals: &[Arrival]) {
+fn account(out: &mut Run, done: &mut Vec<Completion>, arrivals: &[Arrival], page_sectors: u64) {
     for c in done.drain(..) {
         let (arrival, op, sectors, class) = arrivals[c.id as usize];
         let (ns, count, size) = match op {
             Op::Read => (&mut out.read_ns, &mut out.reads, &mut out.read_sectors),
             _ => (&mut out.write_ns, &mut out.writes, &mut out.write_sectors),
         };
-        ns[class] += c.at - arrival;
+        let (latency, way) = (c.at - arrival, usize::from(op == Op::Write));
+        ns[class] += latency;
         count[class] += 1;
         size[class] += sectors;
+        out.ns_a_sector[way][class] += latency as f64 / sectors as f64;
+        if class == 0 && sectors <= page_sectors {
+            out.small[way] = [out.small[way][0] + latency, out.small[way][1] + sectors];
+        }
     }
 }
 
@@ -277,6 +286,9 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         claims(&runs, "six twins", &mut report.claims);
     }
     report.tables.push(table("Twins, 8 KiB pages", &twins, &runs));
+    if bench.wants(&["across-cost"]) {
+        report.tables.push(averages(&twins, &runs));
+    }
     if bench.wants(&[sizes]) {
         size_claims(paper.page, &runs, &mut report.claims);
         for page in [4096, 16384] {
@@ -602,6 +614,38 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
 }
 
 /// Areas that give up sectors instead of being rolled back.
+/// Fig 4's latency a sector: the same runs, averaged in other ways.
+fn averages(workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
+    let mut table = Table::new(
+        "Latency a sector of across-page requests to that of others (page): three averages",
+        &[
+            "workload",
+            "",
+            "all latencies over all sectors",
+            "mean of each request's",
+            "others of at most a page",
+        ],
+    );
+    for ((name, _), [r, ..]) in workloads.iter().zip(runs) {
+        let reads = ("reads", r.read_ns, r.read_sectors, r.reads);
+        let writes = ("writes", r.write_ns, r.write_sectors, r.writes);
+        for (way, (what, ns, sectors, requests)) in [reads, writes].into_iter().enumerate() {
+            let over = |a: u64, b: u64| a as f64 / b as f64;
+            let across = over(ns[1], sectors[1]);
+            let own = |class: usize| r.ns_a_sector[way][class] / requests[class] as f64;
+            let ratios = [
+                across / over(ns[0], sectors[0]),
+                own(1) / own(0),
+                across / over(r.small[way][0], r.small[way][1]),
+            ];
+            table
+                .rows
+                .push([name.clone().into(), what.into()].into_iter().chain(ratios.map(Cell::from)).collect());
+        }
+    }
+    table
+}
+
 fn shrink_table(
     title: &str,
     workloads: &[(String, Asked)],
