@@ -38,6 +38,15 @@ impl Column {
         Self { name: name.into(), values: values.into(), absent: None }
     }
 
+    /// A column with a value made of each of `rows`.
+    #[must_use]
+    pub fn each<R, T>(name: impl Into<String>, rows: &[R], of: impl Fn(&R) -> T) -> Self
+    where
+        Vec<T>: Into<Values>,
+    {
+        Self::new(name, rows.iter().map(of).collect::<Vec<T>>())
+    }
+
     /// A column of which rows may be empty.
     #[must_use]
     pub fn optional<T: Default>(name: impl Into<String>, rows: Vec<Option<T>>) -> Self

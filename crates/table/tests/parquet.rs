@@ -34,13 +34,13 @@ type Row = (Option<bool>, u16, u32, Option<u64>, i64, Option<f64>, String, Vec<u
 fn table(rows: &[Row]) -> Table {
     Table::new(vec![
         Column::optional("bool", rows.iter().map(|r| r.0).collect()),
-        Column::new("u16", rows.iter().map(|r| r.1).collect::<Vec<_>>()),
-        Column::new("u32", rows.iter().map(|r| r.2).collect::<Vec<_>>()),
+        Column::each("u16", rows, |r| r.1),
+        Column::each("u32", rows, |r| r.2),
         Column::optional("u64", rows.iter().map(|r| r.3).collect()),
-        Column::new("i64", rows.iter().map(|r| r.4).collect::<Vec<_>>()),
+        Column::each("i64", rows, |r| r.4),
         Column::optional("f64", rows.iter().map(|r| r.5).collect()),
         Column::new("text", rows.iter().map(|r| &r.6).collect::<Texts>()),
-        Column::new("a.list", rows.iter().map(|r| r.7.clone()).collect::<Vec<_>>()),
+        Column::each("a.list", rows, |r| r.7.clone()),
     ])
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use nandle_ssd::Op;
-use nandle_table::{Column, Table, Texts, Values, Writer};
+use nandle_table::{Column, Table, Texts, Writer};
 
 use crate::Error;
 
@@ -42,22 +42,16 @@ pub struct IoLog {
 }
 
 fn table(rows: &[Io]) -> Table {
-    fn column<T>(rows: &[Io], of: fn(&Io) -> T) -> Values
-    where
-        Vec<T>: Into<Values>,
-    {
-        rows.iter().map(of).collect::<Vec<T>>().into()
-    }
     Table::new(vec![
-        Column::new("phase", column(rows, |r| r.phase)),
+        Column::each("phase", rows, |r| r.phase),
         Column::new("op", rows.iter().map(|r| r.op.name()).collect::<Texts>()),
-        Column::new("offset", column(rows, |r| r.offset)),
-        Column::new("bytes", column(rows, |r| r.bytes)),
-        Column::new("stream", column(rows, |r| r.stream)),
-        Column::new("arrival_ns", column(rows, |r| r.arrival_ns)),
-        Column::new("submitted_ns", column(rows, |r| r.submitted_ns)),
-        Column::new("completed_ns", column(rows, |r| r.completed_ns)),
-        Column::new("ok", column(rows, |r| r.ok)),
+        Column::each("offset", rows, |r| r.offset),
+        Column::each("bytes", rows, |r| r.bytes),
+        Column::each("stream", rows, |r| r.stream),
+        Column::each("arrival_ns", rows, |r| r.arrival_ns),
+        Column::each("submitted_ns", rows, |r| r.submitted_ns),
+        Column::each("completed_ns", rows, |r| r.completed_ns),
+        Column::each("ok", rows, |r| r.ok),
     ])
 }
 

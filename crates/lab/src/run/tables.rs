@@ -14,9 +14,9 @@ pub fn series(drive: &Drive, meter: &Meter) -> Table {
     let geometry = &drive.config.geometry;
     let page = u64::from(geometry.page_bytes);
     let sector = u64::from(geometry.sector_bytes);
-    let mut columns = vec![Column::new("phase", rows.iter().map(|row| row.phase).collect::<Vec<u32>>())];
+    let mut columns = vec![Column::each("phase", rows, |row| row.phase)];
     let mut whole = |name: &str, f: &dyn Fn(&Row) -> u64| {
-        columns.push(Column::new(name, rows.iter().map(f).collect::<Vec<u64>>()));
+        columns.push(Column::each(name, rows, f));
     };
     whole("start_ns", &|row| meter.rows.start_ns(row));
     whole("interval_ns", &|_| meter.rows.interval_ns());
@@ -71,10 +71,9 @@ pub fn series(drive: &Drive, meter: &Meter) -> Table {
             real(&format!("{name}_{percentile}_ns"), &|row| row.percentile_ns(op, share).map(|ns| ns as f64));
         }
     }
-    let least: Vec<u32> = rows.iter().map(|row| row.free_blocks_min).collect();
-    columns.push(Column::new("free_blocks_min", least));
+    columns.push(Column::each("free_blocks_min", rows, |row| row.free_blocks_min));
     let mut lists = |name: &str, f: &dyn Fn(&Row) -> Vec<u64>| {
-        columns.push(Column::new(name, rows.iter().map(f).collect::<Vec<_>>()));
+        columns.push(Column::each(name, rows, f));
     };
     lists("chip_busy_ns", &|row| row.chip_busy_ns.clone());
     lists("group_blocks", &|row| row.group_blocks.clone());

@@ -175,22 +175,16 @@ impl Rows for Parquet {
 /// Requests as a table: the columns of this project's Parquet.
 #[must_use]
 pub fn table(requests: &[Request]) -> Table {
-    fn column<T>(requests: &[Request], of: fn(&Request) -> T) -> Values
-    where
-        Vec<T>: Into<Values>,
-    {
-        requests.iter().map(of).collect::<Vec<T>>().into()
-    }
     let columns = [
-        column(requests, |r| r.time_ns),
-        requests.iter().map(|r| r.op.name()).collect::<Texts>().into(),
-        column(requests, |r| r.offset),
-        column(requests, |r| r.bytes),
-        column(requests, |r| r.stream),
-        column(requests, |r| r.object),
-        column(requests, |r| r.fua),
+        Column::each(COLUMNS[0], requests, |r| r.time_ns),
+        Column::new(COLUMNS[1], requests.iter().map(|r| r.op.name()).collect::<Texts>()),
+        Column::each(COLUMNS[2], requests, |r| r.offset),
+        Column::each(COLUMNS[3], requests, |r| r.bytes),
+        Column::each(COLUMNS[4], requests, |r| r.stream),
+        Column::each(COLUMNS[5], requests, |r| r.object),
+        Column::each(COLUMNS[6], requests, |r| r.fua),
     ];
-    Table::new(COLUMNS.iter().zip(columns).map(|(&name, values)| Column::new(name, values)).collect())
+    Table::new(columns.into())
 }
 
 /// Writes requests as Parquet.
