@@ -60,6 +60,7 @@ pub(super) fn said(message: &str) -> String {
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
         ("expected a sequence", "expected a list, as [1, 2]"),
+        ("wanted string or table", "expected a name"),
     ] {
         if message.ends_with(theirs) {
             message.truncate(message.len() - theirs.len());

@@ -85,6 +85,7 @@ fn complaints_name_place_field_value_and_range() {
         (SMALL.into(), &["gc.sft=0.1"], &["--set gc.sft=0.1: unknown field `sft`, did you mean \"soft\"?"]),
         (SMALL.into(), &["gc.victim=gredy"], &["--set gc.victim=gredy", "did you mean \"greedy\"?"]),
         (SMALL.into(), &["gc.soft=7"], &["--set gc.soft=7: expected 0 to 0.9"]),
+        (SMALL.into(), &["gc.victim=5"], &["--set gc.victim=5: expected a name"]),
         (SMALL.into(), &["gc.soft"], &["expected FIELD=VALUE"]),
         (SMALL.into(), &["op_ratio.x=1"], &["op_ratio is a single value"]),
         (SMALL.into(), &["geometry.channels=x"], &["--set geometry.channels=x", "whole number"]),
