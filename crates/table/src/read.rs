@@ -39,7 +39,6 @@ enum Kind {
     U16,
     U32,
     U64,
-    I32,
     I64,
     F64,
     Text,
@@ -150,7 +149,7 @@ impl Leaf {
             Kind::U16 => Values::U16(Vec::new()),
             Kind::U32 => Values::U32(Vec::new()),
             Kind::U64 => Values::U64(Vec::new()),
-            Kind::I32 | Kind::I64 => Values::I64(Vec::new()),
+            Kind::I64 => Values::I64(Vec::new()),
             Kind::F64 => Values::F64(Vec::new()),
             Kind::Text => Values::Text(Texts::default()),
         };
@@ -271,8 +270,7 @@ fn kind(column: &ColumnDescriptor) -> Option<Kind> {
         (Physical::INT32, Some((8 | 16, false))) => Some(Kind::U16),
         (Physical::INT32, Some((_, false))) => Some(Kind::U32),
         (Physical::INT64, Some((_, false))) => Some(Kind::U64),
-        (Physical::INT32, _) if plain => Some(Kind::I32),
-        (Physical::INT64, _) if plain => Some(Kind::I64),
+        (Physical::INT32 | Physical::INT64, _) if plain => Some(Kind::I64),
         (Physical::DOUBLE, _) => Some(Kind::F64),
         (Physical::BYTE_ARRAY, _)
             if matches!(column.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM) =>

@@ -29,7 +29,7 @@ impl Writer {
         let compression = Compression::ZSTD(ZstdLevel::default());
         let mut properties = WriterProperties::builder().set_compression(compression);
         for column in like.columns() {
-            // Times and offsets hardly repeat, but lie near the ones before: half the size of a dictionary.
+            // Times and offsets hardly repeat, but lie near the ones before: up to half the bytes of a dictionary.
             if matches!(column.values(), Values::U64(_) | Values::I64(_)) {
                 let path = ColumnPath::from(column.name());
                 properties = properties

@@ -613,7 +613,6 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
     table
 }
 
-/// Areas that give up sectors instead of being rolled back.
 /// Fig 4's latency a sector: the same runs, averaged in other ways.
 fn averages(workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
     let mut table = Table::new(
@@ -646,6 +645,7 @@ fn averages(workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
     table
 }
 
+/// Areas that give up sectors instead of being rolled back.
 fn shrink_table(
     title: &str,
     workloads: &[(String, Asked)],
