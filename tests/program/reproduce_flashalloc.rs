@@ -59,17 +59,16 @@ fn tenants_part_and_their_bytes_are_the_hosts() {
 /// Authors' raw logs: what the host gets follows from the write amplification alone.
 #[test]
 fn the_board_slows_as_its_logs_say() {
-    let (mut near, mut compared) = (0, 0);
+    let mut compared = 0;
     for policy in ["by-time", "flashalloc", "multi-stream"] {
         let points =
-            points_of(policy, &[0.88, 0.93, 0.97, 0.985], 1, &AtomicBool::new(false)).expect("it runs");
+            points_of(policy, &[0.82, 0.88, 0.93, 0.97, 0.985], 1, &AtomicBool::new(false)).expect("it runs");
         for p in points.iter().filter(|p| p.waf > 1.8) {
             let Some(ours) = p.ours_mib_s else { continue };
             let ratio = ours / p.logged_mib_s;
-            assert!((0.75..1.33).contains(&ratio), "{p:?}");
+            assert!((0.8..1.2).contains(&ratio), "{p:?}");
             compared += 1;
-            near += u32::from((0.8..1.2).contains(&ratio));
         }
     }
-    assert!(near >= 4 && near + 1 >= compared, "{near} of {compared} within a fifth");
+    assert!(compared >= 7, "{compared} of the logs' points are compared");
 }

@@ -1,6 +1,7 @@
 //! The drive: the authors' Cosmos+ board, under a stream policy and one of their firmwares.
 
 use nandle_ssd::DeviceConfig;
+use nandle_ssd::collect::SurvivorsKind;
 
 use super::super::preset;
 use crate::Error;
@@ -50,6 +51,8 @@ pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfi
     config.streams.count = 8;
     if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
+        // The block of its die that no stream writes takes them.
+        config.gc.survivors = SurvivorsKind::Apart;
     }
     if !firmware.trims(policy) {
         config.gc.copies_in_flight_total = 0;

@@ -122,6 +122,22 @@ impl Source for InOrder {
 
 /// WAF, and microseconds of a host page, of the second half of a drive overwritten once.
 fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Result<(f64, f64), Error> {
+    let written = overwritten(policy, fill, seed, stop)?;
+    let half = &written[written.len() / 2..];
+    let sum = |f: fn(&Interval) -> u64| half.iter().map(f).sum::<u64>() as f64;
+    let host = sum(|i| i.host);
+    let pages = host / f64::from(drive(1, policy, Firmware::Logged)?.geometry.page_bytes);
+    // As the firmware counts it: the metadata log is ours.
+    Ok((1.0 + sum(|i| i.copied) / host, sum(|i| i.ns) / 1e3 / pages))
+}
+
+/// What is written while a drive of which the share `fill` holds data is overwritten once.
+fn overwritten(
+    policy: &'static str,
+    fill: f64,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Vec<Interval>, Error> {
     let mut config: DeviceConfig = drive(1, policy, Firmware::Logged)?;
     config.geometry.blocks_per_plane = BLOCKS;
     // Streams have open blocks of their own.
@@ -169,12 +185,7 @@ fn point(policy: &'static str, fill: f64, seed: u64, stop: &AtomicBool) -> Resul
     if !replayer.run(phases.into())? {
         return Err(Error::Interrupted);
     }
-    let written: Vec<Interval> = intervals(&replayer.meter, page, 1);
-    let half = &written[written.len() / 2..];
-    let sum = |f: fn(&Interval) -> u64| half.iter().map(f).sum::<u64>() as f64;
-    let host = sum(|i| i.host);
-    // As the firmware counts it: the metadata log is ours.
-    Ok((1.0 + sum(|i| i.copied) / host, sum(|i| i.ns) / 1e3 / (host / page as f64)))
+    Ok(intervals(&replayer.meter, page, 1))
 }
 
 /// Microseconds of a host page at `waf` on the line through the points, which are in order; none beyond them, but
@@ -267,5 +278,13 @@ mod tests {
         let at = [0.5, 1.0, 1.5, 2.5, 4.0].map(|waf| between(&points, waf));
         assert_eq!(at, [Some(10.0), Some(10.0), Some(15.0), Some(40.0), None]);
         assert_eq!(between(&points[1..], 1.0), None);
+    }
+
+    #[test]
+    fn intervals_follow_each_other_also_where_no_request_ended() {
+        // The host stands still while dies copy one after the other.
+        let written = overwritten(FLASHALLOC, 0.985, 1, &AtomicBool::new(false)).unwrap();
+        assert!(written.windows(2).all(|pair| pair[1].from_ns == pair[0].from_ns + pair[0].ns));
+        assert!(written.iter().any(|interval| interval.host == 0));
     }
 }

@@ -157,13 +157,13 @@ impl Outcome {
         let has = |tenant| self.users.iter().any(|u| belongs(u, tenant));
         MOMENTS.into_iter().filter(move |m| m.2.is_none_or(has)).map(|(what, figure, _)| (what, figure))
     }
-    /// A figure of each of `n` parts of the time, and the seconds at which they end. The last interval may
-    /// be cut short, and is left out.
+    /// A figure of each of `n` parts of the time, and the seconds at which they end; not a number where nothing was
+    /// written. The last interval may be cut short, and is left out.
     fn over_time(&self, n: usize, figure: fn(&[Interval]) -> f64) -> Vec<(f64, f64)> {
         let whole = &self.written[..self.written.len().saturating_sub(1)];
         let parts = whole.chunks(whole.len().div_ceil(n).max(1));
         let end = |part: &[Interval]| part.last().map_or(0, |i| i.from_ns + i.ns) as f64 / 1e9;
-        parts.map(|part| (end(part), figure(part))).filter(|(_, y)| y.is_finite()).collect()
+        parts.map(|part| (end(part), figure(part))).collect()
     }
     /// Bytes a second that the host wrote.
     pub fn throughput(&self) -> f64 {
@@ -294,6 +294,22 @@ const WORKLOADS: [(&str, &[&str]); 9] = [
     ("kv-cache", &[]),
 ];
 
+/// The board of the claims, or another.
+struct Board {
+    note: &'static str,
+    change: fn(&mut DeviceConfig),
+    /// Part of the names of the workloads that it runs.
+    runs: &'static str,
+}
+
+/// The board as the logs have it, and what else sends InnoDB's doublewrite buffer to flash: shown, and no claim's.
+const BOARDS: [Board; 3] = [
+    Board { note: "", change: |_| {}, runs: "" },
+    Board { note: ", no buffer", change: |c| c.buffer.bytes = 0, runs: "" },
+    // As the sources beside the logs do it (Flashalloc/flush_diff.diff); in the logs FLUSH is answered at once.
+    Board { note: ", FLUSH empties the buffer", change: |c| c.recovery.plp = false, runs: "mysql" },
+];
+
 /// The paper's evaluation.
 pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {
     let options = bench.options;
@@ -310,30 +326,30 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         let points = calibration::points(bench)?;
         report.tables.push(calibration::table(&points));
     }
-    // With the preset's write buffer and, at full size, without one.
-    let buffers: &[bool] = if options.quick || !everything { &[true] } else { &[true, false] };
+    let boards = if options.quick { &BOARDS[..1] } else { &BOARDS };
     // A single claim needs no more than its own policies.
     let streams = bench.wants(&["flashalloc-vs-multistream"]);
     let policies: &[&'static str] =
         if everything { &POLICIES } else { &POLICIES[..2 + usize::from(streams)] };
-    for &buffered in buffers {
-        let jobs: Vec<(&'static str, &'static str)> =
-            workloads.iter().flat_map(|&w| policies.iter().map(move |&policy| (w, policy))).collect();
-        let note = if buffered { "" } else { ", no buffer" };
+    for (board, Board { note, change, runs }) in boards.iter().enumerate() {
+        let jobs: Vec<(&'static str, &'static str)> = workloads
+            .iter()
+            .filter(|workload| workload.contains(runs))
+            .flat_map(|&w| policies.iter().map(move |&policy| (w, policy)))
+            .collect();
         let outcomes = bench.each(
             &jobs,
             |(workload, policy)| format!("{workload} {}{note}", policy),
             |&(workload, policy)| {
                 let firmware = Firmware::of(workload);
                 let mut config = drive(scale, policy, firmware)?;
-                config.buffer.bytes *= u64::from(buffered);
+                change(&mut config);
                 let trims = firmware.trims(policy);
                 let host = Host { hour: !options.quick, trims, ..Host::with(Callers::All) };
                 run(workload, &config, options.seed, host, bench.stop)
             },
         )?;
-        // A drive without a buffer is not the paper's: shown, and no claim's.
-        if buffered {
+        if board == 0 {
             claims(&outcomes, &mut report.claims);
         }
         report.tables.push(table(&format!("Workloads under each stream policy{note}"), &outcomes));
@@ -634,7 +650,9 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
     for o in outcomes {
         for (what, figure) in o.moments() {
             let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.into(), what.into()];
-            row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::from(y)));
+            row.extend(
+                o.over_time(10, figure).into_iter().map(|(_, y)| Cell::Number(y.is_finite().then_some(y))),
+            );
             row.resize(13, Cell::Number(None));
             table.rows.push(row);
         }
@@ -651,7 +669,13 @@ fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
                 title: format!("{}{note}: {what} of the moment", own[0].workload),
                 x: "simulated seconds".into(),
                 y: what.into(),
-                series: own.iter().map(|o| (o.policy.to_owned(), o.over_time(POINTS, figure))).collect(),
+                series: own
+                    .iter()
+                    .map(|o| {
+                        let finite = o.over_time(POINTS, figure).into_iter().filter(|(_, y)| y.is_finite());
+                        (o.policy.to_owned(), finite.collect())
+                    })
+                    .collect(),
             });
         }
     }

@@ -3,7 +3,7 @@
 use nandle_ssd::Op;
 use nandle_ssd::nand::Cause;
 
-use crate::measure::{Meter, Row, Served};
+use crate::measure::{Meter, Served};
 
 /// Users whose writes are what a tenant gets done: what their names begin and end with.
 pub(super) const DB_BENCH: (&str, &str) = ("rocksdb", "flush");
@@ -15,7 +15,7 @@ pub(super) fn belongs(user: &Served, (begin, end): (&str, &str)) -> bool {
 }
 
 /// What was written in an interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
     /// Nanoseconds from the beginning of the phase to its own.
     pub from_ns: u64,
@@ -43,18 +43,29 @@ pub(super) fn rate(of: &[Interval], bytes: fn(&Interval) -> u64) -> f64 {
     of.iter().map(bytes).sum::<u64>() as f64 * 1e3 / (end - begin) as f64
 }
 
-/// What was written in a phase, in intervals of it.
+/// What was written in a phase, in intervals of it; also in those in which no request ended, of which there are no rows.
 pub(super) fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval> {
-    let part = |row: &Row| Interval {
-        from_ns: meter.rows.start_ns(row).saturating_sub(meter.begun_ns),
-        ns: meter.rows.interval_ns(),
-        host: row.bytes[Op::Write as usize],
-        media: row.flash.programs.iter().sum::<u64>() * page,
-        copied: row.flash.programs[Cause::Gc as usize] * page,
-        done: TENANTS.map(|tenant| {
-            let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
-            own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
-        }),
-    };
-    meter.rows.rows().iter().filter(|row| row.phase as usize == phase).map(part).collect()
+    let (length, mut all) = (meter.rows.interval_ns(), Vec::<Interval>::new());
+    for row in meter.rows.rows().iter().filter(|row| row.phase as usize == phase) {
+        let start = meter.rows.start_ns(row);
+        // The first begins in the phase before.
+        let (from_ns, end) = (start.saturating_sub(meter.begun_ns), start + length - meter.begun_ns);
+        while let Some(last) = all.last()
+            && last.from_ns + last.ns < from_ns
+        {
+            all.push(Interval { from_ns: last.from_ns + last.ns, ns: length, ..Interval::default() });
+        }
+        all.push(Interval {
+            from_ns,
+            ns: end - from_ns,
+            host: row.bytes[Op::Write as usize],
+            media: row.flash.programs.iter().sum::<u64>() * page,
+            copied: row.flash.programs[Cause::Gc as usize] * page,
+            done: TENANTS.map(|tenant| {
+                let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
+                own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
+            }),
+        });
+    }
+    all
 }
