@@ -15,6 +15,8 @@ fn run_workload(workload: &str, scheme: &str, more: &[&str]) -> Value {
         "--set",
         "op_ratio=0.25",
         "--set",
+        "gc.survivors=apart",
+        "--set",
         "geometry.channels=4",
         "--set",
         "geometry.chips_per_channel=1",

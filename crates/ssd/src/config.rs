@@ -415,7 +415,7 @@ impl DeviceConfig {
         let geometry = self.unit_geometry();
         let mut plan = self.scheme.plan(&self.streams, &self.facts(&geometry))?;
         if self.gc.survivors == SurvivorsKind::WithHost && plan.space.page_types.is_none() {
-            self.check_survivors()?;
+            self.check_survivors(&plan)?;
             plan.space.page_types = Some(PageTypes::block_by_block(self.cell.kind.bits() as usize));
         }
         plan.buffer.merge = self.buffer.fifo_merge;
@@ -436,13 +436,15 @@ impl DeviceConfig {
     }
 
     /// What survivors and host writes cannot share open blocks with.
-    fn check_survivors(&self) -> Result<(), ConfigError> {
+    fn check_survivors(&self, plan: &Plan) -> Result<(), ConfigError> {
         let expected = if self.cell.kind.bits() > 1 && self.cell.program_order == ProgramOrder::Strict {
             "apart, or cell.program_order = \"relaxed\""
         } else if self.fit().slots > 1 {
             "apart with mapping units smaller than a page"
         } else if !self.slc.is_off() {
             "apart with an SLC cache"
+        } else if plan.space.survivors_apart {
+            "apart with streams.isolation = \"persistently\""
         } else if let "superblock" | "block-by-block" = self.scheme.striping.as_str() {
             "apart, or scheme.striping = \"dynamic\", \"round-robin\" or an order of planes"
         } else {

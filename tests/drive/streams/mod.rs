@@ -6,6 +6,7 @@ mod objects;
 
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_random::Stream;
+use nandle_ssd::collect::SurvivorsKind;
 use nandle_ssd::nand::Ppn;
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::schemes::fdp::Fdp;
@@ -30,7 +31,10 @@ fn stream_devices() -> Vec<(String, DeviceConfig)> {
             }
             .into();
             match policy {
-                "fdp persistent" => config.streams.isolation = Isolation::Persistently,
+                "fdp persistent" => {
+                    config.streams.isolation = Isolation::Persistently;
+                    config.gc.survivors = SurvivorsKind::Apart;
+                }
                 "on demand" => (config.streams.on_demand, config.streams.collect_ended) = (true, true),
                 "tiny" => config.streams.share_tiny = true,
                 "auto" => {

@@ -48,8 +48,8 @@ pub struct GcConfig {
     /// Copies of the whole drive under way at a time, a victim's before the next one's (0 to 1048576); 0: as many as
     /// the planes allow.
     pub copies_in_flight_total: u32,
-    /// Which blocks take survivors. "with-host" is for cells of one page type, or `cell.program_order = "relaxed"`; policies that
-    /// choose page types always do so.
+    /// Which blocks take survivors. "with-host" is for cells of one page type, or `cell.program_order = "relaxed"`, and for
+    /// streams that are not persistently isolated; policies that choose page types always do so.
     pub survivors: SurvivorsKind,
     /// Page-type policies: collect in the background when fewer pages of the types that small or
     /// partial writes need are left than the soft watermark's blocks have; false = only when such a

@@ -51,7 +51,9 @@ pub fn drive(scale: u32, policy: &str, firmware: Firmware) -> Result<DeviceConfi
     config.streams.count = 8;
     if policy == MULTI_STREAM {
         config.scheme.striping = "block-by-block".into();
-        // The block of its die that no stream writes takes them.
+    }
+    if policy == MULTI_STREAM || policy == FDP {
+        // The block that survivors go to is no stream's.
         config.gc.survivors = SurvivorsKind::Apart;
     }
     if !firmware.trims(policy) {

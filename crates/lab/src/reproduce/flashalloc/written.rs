@@ -48,7 +48,7 @@ pub(super) fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval>
     let (length, mut all) = (meter.rows.interval_ns(), Vec::<Interval>::new());
     for row in meter.rows.rows().iter().filter(|row| row.phase as usize == phase) {
         let start = meter.rows.start_ns(row);
-        // The first begins in the phase before.
+        // The first may begin in the phase before.
         let (from_ns, end) = (start.saturating_sub(meter.begun_ns), start + length - meter.begun_ns);
         while let Some(last) = all.last()
             && last.from_ns + last.ns < from_ns
