@@ -157,13 +157,13 @@ impl Outcome {
         let has = |tenant| self.users.iter().any(|u| belongs(u, tenant));
         MOMENTS.into_iter().filter(move |m| m.2.is_none_or(has)).map(|(what, figure, _)| (what, figure))
     }
-    /// A figure of each of `n` parts of the time, and the seconds at which they end; not a number where nothing was
-    /// written. The last interval may be cut short, and is left out.
-    fn over_time(&self, n: usize, figure: fn(&[Interval]) -> f64) -> Vec<(f64, f64)> {
+    /// A figure of each of `n` parts of the time, if anything was written in it, and the seconds at which they end. The
+    /// last interval may be cut short, and is left out.
+    fn over_time(&self, n: usize, figure: fn(&[Interval]) -> f64) -> Vec<(f64, Option<f64>)> {
         let whole = &self.written[..self.written.len().saturating_sub(1)];
         let parts = whole.chunks(whole.len().div_ceil(n).max(1));
         let end = |part: &[Interval]| part.last().map_or(0, |i| i.from_ns + i.ns) as f64 / 1e9;
-        parts.map(|part| (end(part), figure(part))).collect()
+        parts.map(|part| (end(part), Some(figure(part)).filter(|y| y.is_finite()))).collect()
     }
     /// Bytes a second that the host wrote.
     pub fn throughput(&self) -> f64 {
@@ -349,6 +349,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
                 run(workload, &config, options.seed, host, bench.stop)
             },
         )?;
+        // The first is the claims'.
         if board == 0 {
             claims(&outcomes, &mut report.claims);
         }
@@ -650,9 +651,7 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
     for o in outcomes {
         for (what, figure) in o.moments() {
             let mut row: Vec<Cell> = vec![o.workload.into(), o.policy.into(), what.into()];
-            row.extend(
-                o.over_time(10, figure).into_iter().map(|(_, y)| Cell::Number(y.is_finite().then_some(y))),
-            );
+            row.extend(o.over_time(10, figure).into_iter().map(|(_, y)| Cell::Number(y)));
             row.resize(13, Cell::Number(None));
             table.rows.push(row);
         }
@@ -662,6 +661,9 @@ fn tenths(title: &str, outcomes: &[Outcome]) -> Table {
 
 /// The same as charts: a workload's policies in one.
 fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
+    let points = |o: &Outcome, figure| {
+        o.over_time(POINTS, figure).into_iter().filter_map(|(end, y)| Some((end, y?))).collect()
+    };
     let mut charts = vec![];
     for own in outcomes.chunk_by(|a, b| a.workload == b.workload) {
         for (what, figure) in own[0].moments() {
@@ -669,13 +671,7 @@ fn curves(note: &str, outcomes: &[Outcome]) -> Vec<Curves> {
                 title: format!("{}{note}: {what} of the moment", own[0].workload),
                 x: "simulated seconds".into(),
                 y: what.into(),
-                series: own
-                    .iter()
-                    .map(|o| {
-                        let finite = o.over_time(POINTS, figure).into_iter().filter(|(_, y)| y.is_finite());
-                        (o.policy.to_owned(), finite.collect())
-                    })
-                    .collect(),
+                series: own.iter().map(|o| (o.policy.to_owned(), points(o, figure))).collect(),
             });
         }
     }
