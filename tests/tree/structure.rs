@@ -190,6 +190,7 @@ fn the_drive_imports_downwards() {
             "error",
             "catalog",
             "linked",
+            "zeros",
             "controller",
             "link",
             "media",

@@ -11,6 +11,7 @@
 mod catalog;
 mod error;
 mod linked;
+mod zeros;
 
 pub mod controller;
 

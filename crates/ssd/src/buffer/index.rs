@@ -5,6 +5,8 @@
 
 use prefetch_index::prefetch_index;
 
+use crate::zeros::Zeros;
+
 /// Pages in a run, as a power of two.
 const BITS: u32 = 6;
 const PAGES: usize = 1 << BITS;
@@ -13,7 +15,7 @@ const PAGES: usize = 1 << BITS;
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The place of each run in `slots`; run 0 there has no slots and stands for all those that are not kept.
-    runs: Vec<u32>,
+    runs: Zeros,
     /// Slot + 1 of each page of the runs that are kept, 0 = not buffered.
     slots: Vec<[u32; PAGES]>,
     /// Slots in each of these runs.
@@ -25,7 +27,7 @@ pub(super) struct Index {
 impl Index {
     pub fn new(logical_pages: u32) -> Self {
         Self {
-            runs: vec![0; (logical_pages as usize).div_ceil(PAGES)],
+            runs: Zeros::new((logical_pages as usize).div_ceil(PAGES)),
             slots: vec![[0; PAGES]],
             used: vec![0],
             free: Vec::new(),
@@ -42,7 +44,7 @@ impl Index {
     /// Brings what says where the slot of `lpn` is into the processor's cache.
     #[inline]
     pub fn prefetch_run(&self, lpn: u32) {
-        prefetch_index(&self.runs, (lpn >> BITS) as usize);
+        prefetch_index(&*self.runs, (lpn >> BITS) as usize);
     }
     /// Then its slot.
     #[inline]

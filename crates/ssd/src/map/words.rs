@@ -1,5 +1,6 @@
 //! A word for each logical page: a small drive's all in a row, a large one's in leaves that appear when they are written.
 
+use crate::zeros::Zeros;
 use prefetch_index::prefetch_index;
 
 /// Words of a leaf: a line of the processor's cache.
@@ -12,10 +13,11 @@ const LARGE: usize = 1 << 22;
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     len: usize,
+    in_leaves: bool,
     /// The words in a row, or leaf after leaf, of which the first stays 0.
-    words: Vec<u32>,
+    words: Zeros,
     /// The leaf of every so many pages, 0 where none was written; empty if the words are in a row.
-    leaves: Vec<u32>,
+    leaves: Zeros,
     /// Leaves in use, the first among them.
     used: u32,
 }
@@ -28,8 +30,7 @@ impl Words {
     fn with(len: usize, in_leaves: bool) -> Self {
         let leaves = if in_leaves { len.div_ceil(LEAF) } else { 0 };
         let words = if in_leaves { LEAF * (leaves + 1) } else { len };
-        // Zeroed by the system, a page of memory at the first touch.
-        Self { len, words: vec![0; words], leaves: vec![0; leaves], used: 1 }
+        Self { len, in_leaves, words: Zeros::new(words), leaves: Zeros::new(leaves), used: 1 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -39,7 +40,7 @@ impl Words {
     #[inline]
     fn place(&self, page: u32) -> usize {
         let page = page as usize;
-        if self.leaves.is_empty() { page } else { self.leaves[page / LEAF] as usize * LEAF + page % LEAF }
+        if self.in_leaves { self.leaves[page / LEAF] as usize * LEAF + page % LEAF } else { page }
     }
 
     #[inline]
@@ -52,7 +53,7 @@ impl Words {
     pub(super) fn replace(&mut self, page: u32, word: u32) -> u32 {
         let mut place = self.place(page);
         // Unwritten pages share the first leaf.
-        if place < LEAF && !self.leaves.is_empty() {
+        if place < LEAF && self.in_leaves {
             place += self.leaf(page);
         }
         std::mem::replace(&mut self.words[place], word)
@@ -71,17 +72,17 @@ impl Words {
     #[inline]
     pub(super) fn prefetch(&self, page: u32) {
         let page = page as usize;
-        if self.leaves.is_empty() {
-            prefetch_index(&self.words, page);
+        if !self.in_leaves {
+            prefetch_index(&*self.words, page);
         } else if let Some(&leaf) = self.leaves.get(page / LEAF) {
-            prefetch_index(&self.words, leaf as usize * LEAF + page % LEAF);
+            prefetch_index(&*self.words, leaf as usize * LEAF + page % LEAF);
         }
     }
 
     /// The pages whose words are not 0, with these.
     pub(super) fn written(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         // In a row there is one part, which holds all pages.
-        let row = self.leaves.is_empty().then_some((0, 0, self.len));
+        let row = (!self.in_leaves).then_some((0, 0, self.len));
         let leaves = self.leaves.iter().enumerate().filter(|&(_, &leaf)| leaf != 0);
         let leaves = leaves.map(|(n, &leaf)| (n * LEAF, leaf as usize * LEAF, LEAF));
         row.into_iter().chain(leaves).flat_map(|(page, at, len)| {
