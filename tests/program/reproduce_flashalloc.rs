@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nandle_lab::reproduce::flashalloc::calibration::points_of;
+use nandle_lab::reproduce::flashalloc::calibration::{FILLS, points_of};
 use nandle_lab::reproduce::flashalloc::{Callers, Firmware, Host, drive, run};
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.
@@ -59,16 +59,21 @@ fn tenants_part_and_their_bytes_are_the_hosts() {
 /// Authors' raw logs: what the host gets follows from the write amplification alone.
 #[test]
 fn the_board_slows_as_its_logs_say() {
-    let mut compared = 0;
+    let (mut compared, mut beyond) = (0, 0);
     for policy in ["by-time", "flashalloc", "multi-stream"] {
-        let points =
-            points_of(policy, &[0.82, 0.88, 0.93, 0.97, 0.985], 1, &AtomicBool::new(false)).expect("it runs");
-        for p in points.iter().filter(|p| p.waf > 1.8) {
-            let Some(ours) = p.ours_mib_s else { continue };
+        for p in points_of(policy, &FILLS, 1, &AtomicBool::new(false)).expect("it runs") {
+            let Some(ours) = p.ours_mib_s else {
+                // No share of the drive that we fill has copies enough.
+                assert!(p.waf > 2.5, "{p:?}");
+                beyond += 1;
+                continue;
+            };
             let ratio = ours / p.logged_mib_s;
-            assert!((0.8..1.2).contains(&ratio), "{p:?}");
-            compared += 1;
+            // Without copies the logs of multi-stream have less than with a few.
+            let odd = policy == "multi-stream" && p.waf == 1.0;
+            assert!(odd || (0.8..1.2).contains(&ratio), "{p:?}");
+            compared += usize::from(!odd);
         }
     }
-    assert!(compared >= 7, "{compared} of the logs' points are compared");
+    assert_eq!((compared, beyond), (18, 2));
 }

@@ -216,7 +216,7 @@ fn make(name: &'static str, _: Option<&str>, target: &Target) -> Result<Workload
         mean_gap_ns: HOUR_NS / row.requests as f64,
     };
     let notes = vec![
-        "assumed: reads are as large as writes and as often across; 70% of the writes repeat an extent, few of them in the beginning".to_owned(),
+        "assumed: reads are as large as writes and as often across; 70% of the writes repeat an extent, three in ten of the first thousand".to_owned(),
         "extents lie all over the device, in no order, as the requests of the collection's public samples do".to_owned(),
         "aligned requests overlap across-page extents as often as Fig 8's means over the six traces ask".to_owned(),
         "Fig 13 says that the across share falls as the page grows, without numbers: here 1.3 times Table 2's at 4 KiB, half of it at 16 KiB".to_owned(),

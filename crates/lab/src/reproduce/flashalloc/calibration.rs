@@ -20,7 +20,7 @@ use crate::address::Address;
 use crate::replay::{Progress, Replayer, Watch};
 
 /// Shares of the logical drive that hold data: from little to much to copy.
-const FILLS: [f64; 9] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 0.985];
+pub const FILLS: [f64; 9] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 0.985];
 /// Blocks of a die: fewer than the board's, for the time of a page does not depend on their number.
 const BLOCKS: u32 = 80;
 
@@ -263,6 +263,21 @@ pub(super) fn table(points: &[Point]) -> Table {
             Cell::Number(p.ours_mib_s),
             Cell::Number(ratio),
         ]);
+    }
+    table
+}
+
+/// What a copy took in the logs while so much was trimmed (`trims.py` makes `trims.csv` from them): whether trims are what
+/// makes copies follow one another.
+pub(super) fn trimmed() -> Table {
+    let columns = ["policy", "trimmed meanwhile", "seconds", "WAF", "us a copy"];
+    let mut table = Table::new("Copies in the authors' logs, by what is trimmed meanwhile", &columns);
+    for line in include_str!("trims.csv").lines().skip(1) {
+        let cell = |(n, field): (usize, &str)| match n {
+            0 | 1 => Cell::from(field),
+            _ => Cell::Number(field.parse().ok()),
+        };
+        table.rows.push(line.split(',').enumerate().map(cell).collect());
     }
     table
 }

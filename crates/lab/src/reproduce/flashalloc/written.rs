@@ -3,15 +3,15 @@
 use nandle_ssd::Op;
 use nandle_ssd::nand::Cause;
 
-use crate::measure::{Meter, Served};
+use crate::measure::Meter;
 
 /// Users whose writes are what a tenant gets done: what their names begin and end with.
 pub(super) const DB_BENCH: (&str, &str) = ("rocksdb", "flush");
 pub(super) const TPC_C: (&str, &str) = ("mysql", "cleaner");
 pub(super) const TENANTS: [(&str, &str); 2] = [DB_BENCH, TPC_C];
 
-pub(super) fn belongs(user: &Served, (begin, end): (&str, &str)) -> bool {
-    user.name.starts_with(begin) && user.name.ends_with(end)
+pub(super) fn belongs(user: &str, (begin, end): (&str, &str)) -> bool {
+    user.starts_with(begin) && user.ends_with(end)
 }
 
 /// What was written in an interval.
@@ -62,7 +62,7 @@ pub(super) fn intervals(meter: &Meter, page: u64, phase: usize) -> Vec<Interval>
             media: row.flash.programs.iter().sum::<u64>() * page,
             copied: row.flash.programs[Cause::Gc as usize] * page,
             done: TENANTS.map(|tenant| {
-                let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(u, tenant));
+                let own = meter.users.iter().zip(&row.user_bytes).filter(|(u, _)| belongs(&u.name, tenant));
                 own.map(|(_, bytes)| bytes[Op::Write as usize]).sum()
             }),
         });
