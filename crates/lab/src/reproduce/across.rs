@@ -1,12 +1,13 @@
 //! Across-FTL (ICPP 2023), section 4: page mapping, MRSM and Across-FTL on twins of its six traces.
 //!
 //! The device is the preset `across-tlc`, aged as the paper's; `quick` shrinks its capacity (and the
-//! mapping cache with it) to a sixteenth and the traces to an eighth. Requests arrive at the traces'
-//! times. A ratio is met if it is on the paper's side of 1 and within 10% of the paper's.
+//! mapping cache with it) to a sixteenth and the traces to an eighth. Real traces, which are short, get a device
+//! that they fill. Requests arrive at the traces' times. A ratio is met if it is on the paper's side of 1 and within 10% of the paper's.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
-use nandle_ssd::nand::Cause;
+use nandle_ssd::nand::{Cause, Geometry};
 use nandle_ssd::schemes::across::{Across, AcrossStats};
 use nandle_ssd::schemes::mrsm::{Mrsm, MrsmConfig, MrsmStats};
 use nandle_ssd::{Command, Completion, Op, Ssd};
@@ -34,6 +35,14 @@ pub const CLAIMS: &[&str] = &[
 pub const TWINS: [&str; 6] = ["lun1", "lun2", "lun3", "lun4", "lun5", "lun6"];
 /// The three schemes.
 pub const SCHEMES: [&str; 3] = ["page", "mrsm", "across"];
+
+/// Share of its device that a real trace touches. Assumed, as in PAPA's evaluation.
+const FILL: f64 = 0.7;
+/// Small blocks, as the devices are small.
+const PAGES_PER_BLOCK: u32 = 8;
+/// Blocks of a plane beside those of the logical device and its over-provisioning: those that are written and those that
+/// collection keeps.
+const BESIDE: f64 = 6.0;
 
 /// What one run adds up to.
 #[derive(Clone, Debug, Default)]
@@ -126,14 +135,37 @@ pub fn device(mapping: &str, page: u32, quick: bool, cache: u64) -> Result<Drive
     Ok(Drive::new(config, layout))
 }
 
+/// The paper's device in small, of which a trace that touches so many pages fills [`FILL`]: aged alike, with as large a part
+/// of the table in its cache.
+fn small_device(mapping: &str, page: u32, touched: u64) -> Result<Drive, Error> {
+    let mut config = device(mapping, page, true, 1)?.config;
+    let logical =
+        |g: &Geometry, op: f64| (g.planes() * g.blocks_per_plane * g.pages_per_block) as f64 / (1.0 + op);
+    let whole = logical(&config.geometry, config.op_ratio);
+    config.geometry.pages_per_block = PAGES_PER_BLOCK;
+    let row = f64::from(config.geometry.planes() * PAGES_PER_BLOCK);
+    let pages = touched as f64 / FILL;
+    let blocks = (pages * (1.0 + config.op_ratio) / row).ceil() + BESIDE;
+    config.geometry.blocks_per_plane = blocks as u32;
+    config.op_ratio = blocks * row / pages - 1.0;
+    config.precondition.used = config.precondition.used.min(0.9 - BESIDE / blocks);
+    let cache = config.map_cache.bytes as f64 * pages / whole;
+    config.map_cache.bytes = (cache as u64).max(2 * u64::from(page));
+    let layout = config.validate().map_err(|e| Error::input(e.to_string()))?;
+    Ok(Drive::new(config, layout))
+}
+
 /// Replays a twin or a trace file at its times on a fresh device.
 ///
 /// # Errors
 /// If there is no such workload, or the device is stuck.
 pub fn run(asked: &Asked, drive: &Drive) -> Result<Run, Error> {
-    let requests = traces::requests(asked, drive)?;
-    let mut ssd = Ssd::new(&drive.config, 0, asked.seed).map_err(|e| Error::input(e.to_string()))?;
-    let mut out = replay(&mut ssd, &requests)?;
+    replayed(&traces::requests(asked, drive)?, drive, asked.seed)
+}
+
+fn replayed(requests: &[Request], drive: &Drive, seed: u64) -> Result<Run, Error> {
+    let mut ssd = Ssd::new(&drive.config, 0, seed).map_err(|e| Error::input(e.to_string()))?;
+    let mut out = replay(&mut ssd, requests)?;
     let counters = ssd.flash().counters();
     for cause in 0..Cause::COUNT {
         out.flash_writes[cause] = counters.programs[cause].iter().sum();
@@ -213,6 +245,17 @@ fn account(out: &mut Run, done: &mut Vec<Completion>, arrivals: &[Arrival], page
     }
 }
 
+/// What is replayed, on which device.
+enum Load {
+    /// A twin on the paper's.
+    Twin(Asked),
+    /// A trace whose pages lie side by side, on a device of its size.
+    Trace { requests: Vec<Request>, pages: u64, seed: u64 },
+}
+
+/// Its name, and what it is.
+type Workload = (String, Load);
+
 /// Runs of each workload under page, MRSM and Across-FTL.
 type Runs = Vec<[Run; 3]>;
 
@@ -230,23 +273,29 @@ struct Set {
 fn measure(
     bench: &Bench<'_>,
     set: Set,
-    workloads: &[(String, Asked)],
+    workloads: &[Workload],
     schemes: &[&'static str],
 ) -> Result<VecDeque<Run>, Error> {
-    let jobs: Vec<(&String, &Asked, &str)> =
-        workloads.iter().flat_map(|(name, asked)| schemes.iter().map(move |&m| (name, asked, m))).collect();
-    let name = |(name, _, mapping): &(&String, &Asked, &str)| {
+    let jobs: Vec<(&String, &Load, &str)> =
+        workloads.iter().flat_map(|(name, load)| schemes.iter().map(move |&m| (name, load, m))).collect();
+    let name = |(name, _, mapping): &(&String, &Load, &str)| {
         format!("{name} {}, {} KiB pages", mapping, set.page / 1024)
     };
-    let runs = bench.each(&jobs, name, |&(_, asked, mapping)| {
-        let mut drive = device(mapping, set.page, set.quick, set.cache)?;
+    let runs = bench.each(&jobs, name, |&(_, load, mapping)| {
+        let mut drive = match load {
+            Load::Twin(_) => device(mapping, set.page, set.quick, set.cache),
+            Load::Trace { pages, .. } => small_device(mapping, set.page, *pages),
+        }?;
         drive.config.scheme.across.shrink = set.shrink;
-        run(asked, &drive)
+        match load {
+            Load::Twin(asked) => run(asked, &drive),
+            Load::Trace { requests, seed, .. } => replayed(requests, &drive, *seed),
+        }
     })?;
     Ok(runs.into())
 }
 
-fn compare(bench: &Bench<'_>, set: Set, workloads: &[(String, Asked)]) -> Result<Runs, Error> {
+fn compare(bench: &Bench<'_>, set: Set, workloads: &[Workload]) -> Result<Runs, Error> {
     let mut runs = measure(bench, set, workloads, &SCHEMES)?;
     Ok(workloads.iter().map(|_| SCHEMES.map(|_| runs.pop_front().unwrap_or_default())).collect())
 }
@@ -276,7 +325,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         requests,
         ..Asked::default()
     };
-    let twins: Vec<(String, Asked)> = TWINS.iter().map(|t| (t.to_string(), asked(t, most))).collect();
+    let twins: Vec<Workload> = TWINS.iter().map(|t| (t.to_string(), Load::Twin(asked(t, most)))).collect();
     let paper = Set { page: 8192, quick, cache: 1, shrink: false };
     let sizes = "across-page-sizes";
     let others: Vec<&str> = CLAIMS.iter().copied().filter(|c| *c != sizes).collect();
@@ -340,7 +389,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     real(bench, report, asked)
 }
 
-/// Real traces, on the small device so that they fill some of it.
+/// Real traces, each on a device that it fills.
 fn real(
     bench: &Bench<'_>,
     report: &mut Report,
@@ -349,18 +398,28 @@ fn real(
     let options = bench.options;
     let most = options.quick.then_some(20_000);
     let mut notes = Vec::new();
-    let mut load = |wanted: &[Real]| -> Vec<(String, Asked)> {
+    let whole = device("page", 8192, false, 1)?;
+    let mut load = |wanted: &[Real]| -> Result<Vec<Workload>, Error> {
         let found = traces::present(bench.traces.as_deref(), wanted, &mut notes);
-        found.iter().map(|(real, path)| (real.name.into(), asked(&path.to_string_lossy(), most))).collect()
+        let one = |(real, path): &(Real, PathBuf)| {
+            let requests = traces::requests(&asked(&path.to_string_lossy(), most), &whole)?;
+            let (requests, pages) = traces::side_by_side(requests, 8192);
+            Ok((real.name.to_owned(), Load::Trace { requests, pages, seed: options.seed }))
+        };
+        found.iter().map(one).collect()
     };
-    let (unaligned, aligned) = (load(&REAL), load(&ALIGNED));
+    let (unaligned, aligned) = (load(&REAL)?, load(&ALIGNED)?);
     notes.dedup();
     report.notes.extend(notes);
     let small = Set { page: 8192, quick: true, cache: 1, shrink: false };
     if !unaligned.is_empty() {
         let runs = compare(bench, small, &unaligned)?;
         claims(&runs, &format!("{} real traces", runs.len()), &mut report.claims);
-        report.tables.push(table("Real traces, 8 KiB pages, a sixteenth of the device", &unaligned, &runs));
+        report.tables.push(table(
+            "Real traces, 8 KiB pages, devices of which they fill 70%",
+            &unaligned,
+            &runs,
+        ));
         let shrunk = measure(bench, Set { shrink: true, ..small }, &unaligned, &["across"])?;
         let title = "Real traces: rollback against shrink (ours)";
         report.tables.push(shrink_table(title, &unaligned, &runs, &shrunk));
@@ -564,7 +623,7 @@ fn size_claims(page: u32, runs: &[[Run; 3]], claims: &mut Vec<Claim>) {
 }
 
 /// One run a row.
-fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
+fn table(title: &str, workloads: &[Workload], runs: &[[Run; 3]]) -> Table {
     let mut table = Table::new(
         title,
         &[
@@ -614,7 +673,7 @@ fn table(title: &str, workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table
 }
 
 /// Fig 4's latency a sector: the same runs, averaged in other ways.
-fn averages(workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
+fn averages(workloads: &[Workload], runs: &[[Run; 3]]) -> Table {
     let mut table = Table::new(
         "Latency a sector of across-page requests to that of others (page): three averages",
         &[
@@ -646,12 +705,7 @@ fn averages(workloads: &[(String, Asked)], runs: &[[Run; 3]]) -> Table {
 }
 
 /// Areas that give up sectors instead of being rolled back.
-fn shrink_table(
-    title: &str,
-    workloads: &[(String, Asked)],
-    runs: &[[Run; 3]],
-    shrunk: &VecDeque<Run>,
-) -> Table {
+fn shrink_table(title: &str, workloads: &[Workload], runs: &[[Run; 3]], shrunk: &VecDeque<Run>) -> Table {
     let mut table = Table::new(
         title,
         &["workload", "rollbacks", "rollbacks left", "flash writes", "flash reads", "latency", "erases"],

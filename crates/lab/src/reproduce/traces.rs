@@ -137,3 +137,19 @@ pub(super) fn requests(asked: &Asked, drive: &Drive) -> Result<Vec<Request>, Err
         }
     }
 }
+
+/// The requests that move data, with the pages of `page` bytes that they touch side by side, in the order in which these lay;
+/// and how many pages that is.
+pub(super) fn side_by_side(mut requests: Vec<Request>, page: u64) -> (Vec<Request>, u64) {
+    requests.retain(|r| r.op.moves_data() && r.bytes > 0);
+    let touched = requests.iter().flat_map(|r| r.offset / page..(r.offset + r.bytes).div_ceil(page));
+    let mut touched: Vec<u64> = touched.collect();
+    touched.sort_unstable();
+    touched.dedup();
+    for r in &mut requests {
+        // All pages of a request are there, so they stay beside each other.
+        let place = touched.partition_point(|&other| other < r.offset / page) as u64;
+        r.offset = place * page + r.offset % page;
+    }
+    (requests, touched.len() as u64)
+}
