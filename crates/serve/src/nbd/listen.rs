@@ -143,7 +143,7 @@ fn listen(
             hearing.settled();
             hearing.may_wink(device.wink());
             if device.whose().is_timed() {
-                hearing.note_arrivals(device.clock());
+                hearing.note_arrivals(device.whose());
             }
             settled();
         }
