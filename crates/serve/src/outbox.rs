@@ -30,6 +30,10 @@ const MOST_PIECES: usize = 64;
 const MUCH: u64 = 64 << 10;
 /// Bytes of answers to a few tens of writes: of data there are more.
 const LITTLE: u64 = 2 << 10;
+/// Bytes that an untimed client may leave unread before it is not heard until it has read them: what is carried out for
+/// it meanwhile leaves the processor's cache before it is sent. A read of 128 KiB by one of 4 clients, 32 at a time each,
+/// costs 51 us of a processor instead of 60.
+const UNREAD: u64 = 256 << 10;
 /// Pieces up to this size are laid together.
 const SMALL: usize = 16 << 10;
 
@@ -100,6 +104,8 @@ struct State {
     blocked: bool,
     /// That is because the socket did not take it at once.
     withheld: bool,
+    /// Its client is not heard until that is over.
+    awaited: bool,
     /// Nothing can be sent any more.
     broken: bool,
     /// Nothing more will come.
@@ -116,7 +122,9 @@ pub(crate) struct Outbox {
     /// Where the memory of what is sent goes.
     buffers: Arc<Buffers>,
     state: Mutex<State>,
+    /// The writer has something to do, and has done it.
     wake: Condvar,
+    done: Condvar,
 }
 
 /// A request under way, which takes room until its answer is sent or it is forgotten.
@@ -171,8 +179,16 @@ impl Outbox {
         client: Arc<Client>,
         buffers: &Arc<Buffers>,
     ) -> Arc<Self> {
-        let (state, wake, buffers) = (Mutex::default(), Condvar::new(), buffers.clone());
-        Arc::new(Self { stream: stream.clone(), account, client, buffers, state, wake })
+        let (state, wake, done) = (Mutex::default(), Condvar::new(), Condvar::new());
+        Arc::new(Self {
+            stream: stream.clone(),
+            account,
+            client,
+            buffers: buffers.clone(),
+            state,
+            wake,
+            done,
+        })
     }
 
     /// Whether so many bytes wait to be sent.
@@ -293,6 +309,18 @@ impl Outbox {
         }
     }
 
+    /// For the thread that hears the client: waits while it leaves much unread, if nobody asks when its answers left.
+    pub fn wait_until_read(&self) {
+        if self.client.is_timed() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        while state.blocked && !state.broken && state.put - state.gone > UNREAD {
+            state.awaited = true;
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Sends, on a thread of its own, what the socket did not take at once or nobody else had time for; until
     /// [`Outbox::end`].
     pub fn write(&self) {
@@ -336,6 +364,9 @@ impl Outbox {
                 }
             }
             (state.blocked, state.withheld) = (false, false);
+            if std::mem::take(&mut state.awaited) {
+                self.done.notify_all();
+            }
         }
     }
 
@@ -379,6 +410,7 @@ mod tests {
     use crate::clients::Roll;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     fn nobody() -> Arc<Client> {
@@ -399,6 +431,8 @@ mod tests {
             Pending::new(&outbox, 0).answer([vec![0xaa], piece.clone()], None);
             flush();
         }
+        // Nor is it waited for: it matters when its requests come.
+        outbox.wait_until_read();
         // One is forgotten: its room is given back.
         drop(Pending::new(&outbox, 5));
         let reader = std::thread::spawn(move || {
@@ -412,6 +446,42 @@ mod tests {
         drop(outbox);
         let expected: Vec<u8> = pieces.iter().flat_map(|p| [&[0xaa], &p[..]].concat()).collect();
         assert!(reader.join().expect("it ends") == expected);
+    }
+
+    #[test]
+    fn who_leaves_much_unread_is_not_heard_until_it_reads_or_is_gone() {
+        const ANSWER: usize = 128 << 10;
+        for goes in [false, true] {
+            let (mine, mut theirs) = UnixStream::pair().expect("a pair");
+            let client = Roll::new(Clock::started(1.0), false).enter("nbd", "");
+            let stream = Arc::new(Stream::Unix(mine));
+            let outbox = Outbox::new(&stream, Arc::default(), client, &Arc::default());
+            outbox.wait_until_read();
+            let writer = std::thread::spawn({
+                let outbox = outbox.clone();
+                move || outbox.write()
+            });
+            for _ in 0..16 {
+                Pending::new(&outbox, 0).answer([vec![0; ANSWER]], None);
+                flush();
+            }
+            let reads = Arc::new(AtomicBool::new(false));
+            let reader = std::thread::spawn({
+                let reads = reads.clone();
+                move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    reads.store(true, Ordering::SeqCst);
+                    if !goes {
+                        theirs.read_exact(&mut vec![0; 16 * ANSWER]).expect("read");
+                    }
+                }
+            });
+            outbox.wait_until_read();
+            assert!(reads.load(Ordering::SeqCst));
+            outbox.end();
+            writer.join().expect("it ends");
+            reader.join().expect("it ends");
+        }
     }
 
     #[test]

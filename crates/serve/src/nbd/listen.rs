@@ -186,6 +186,7 @@ fn listen(
                         pending.answer([head, data], due);
                     });
                     outbox::flush_others(outbox);
+                    outbox.wait_until_read();
                 }
             }
         }
