@@ -4,5 +4,6 @@
 #[path = "../served/mod.rs"]
 mod served;
 
+mod clients;
 mod neighbours;
 mod time;

@@ -237,7 +237,7 @@ fn dilated_time_is_the_drives_at_any_queue_depth() {
     let drive = Wanted { device: "demo-page", scheme: None, sets: &sets }.load().expect("a drive");
     for (depth, count) in [(1, 60), (4, 200), (32, 600), (256, 1200)] {
         let (iops, mean) = simulated(&drive, depth, count);
-        let mut dilation = 50.0;
+        let mut dilation = 10.0;
         loop {
             let ((real_iops, real_mean), out) = measured(&sets, depth, count, dilation);
             let floor = of(&out, "/lateness_ns/mean") / of(&out, "/modelled/lat_ns/mean");
@@ -248,6 +248,7 @@ fn dilated_time_is_the_drives_at_any_queue_depth() {
             // What the server says of itself is what the client finds.
             assert!((of(&out, "/achieved/lat_ns/mean") / real_mean - 1.0).abs() < 0.05 + floor);
             if off < 0.05 {
+                eprintln!("depth {depth}: a dilation of {dilation} is enough");
                 break;
             }
             // Only the machine may be the reason, and then more time helps.

@@ -9,12 +9,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use nandle_ssd::nand::Time;
 use rustix::io::{ioctl_fionread, pread};
 
 use crate::Clock;
-use crate::clients::Arrival;
+use crate::clients::{Arrival, Client};
 
 /// Nanoseconds of the wall clock after which a socket is looked at again while its requests are carried out.
 const EVERY_NS: u64 = 20_000;
@@ -27,9 +28,10 @@ struct Mark {
 }
 
 /// What is known of when the bytes of a stream came; positions are bytes from its beginning.
-#[derive(Debug)]
 pub(crate) struct Marks {
     clock: Clock,
+    /// Whose answers' senders look at the socket too.
+    client: Arc<Client>,
     every: u64,
     marks: VecDeque<Mark>,
     /// Bytes that are known of, of them those that were read from the socket, and when it was last looked at.
@@ -44,14 +46,16 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Of a stream of which `read` bytes were read before; for the thread that reads it.
-    pub fn new(clock: Clock, read: u64) -> Self {
+    /// Of this client's stream, of which `read` bytes were read before; for the thread that reads it.
+    pub fn new(client: &Arc<Client>, read: u64) -> Self {
+        let clock = client.clock();
         let now = clock.now();
         let scheduler = File::open("/proc/thread-self/schedstat").ok();
         let waited = scheduler.as_ref().and_then(waited).unwrap_or(0);
         let every = EVERY_NS.min(clock_ns(&clock, EVERY_NS));
         Self {
             clock,
+            client: client.clone(),
             every,
             marks: VecDeque::new(),
             known: read,
@@ -66,6 +70,7 @@ impl Marks {
     fn mark(&mut self, end: u64, came: Arrival) {
         if end > self.known {
             self.known = end;
+            self.client.spoke(came.earliest);
             self.marks.push_back(Mark { end, came });
         }
         self.seen = came.by;
@@ -84,6 +89,11 @@ impl Marks {
             }
         };
         self.mark(self.read, Arrival { earliest, by: now });
+    }
+
+    /// Before the socket is looked at: others may have found it empty since this thread did.
+    pub fn ask_others(&mut self) {
+        self.seen = self.seen.max(self.client.silent());
     }
 
     /// There was nothing to read.
@@ -105,6 +115,7 @@ impl Marks {
 
     /// Looks at the socket.
     pub fn look(&mut self, socket: BorrowedFd<'_>) {
+        self.ask_others();
         let waiting = ioctl_fionread(socket.as_fd()).unwrap_or(0);
         let came = Arrival { earliest: self.seen, by: self.clock.now() };
         self.mark(self.read + waiting, came);
@@ -141,6 +152,7 @@ fn waited(scheduler: &File) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::Roll;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
@@ -149,7 +161,7 @@ mod tests {
     fn bytes_came_between_the_look_that_did_not_find_them_and_the_one_that_did() {
         let clock = Clock::started(1.0);
         let (mut mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let mut marks = Marks::new(clock, 0);
+        let mut marks = Marks::new(&Roll::new(clock, true).enter("nbd", ""), 0);
         let mut buffer = [0; 10];
         let mut times = vec![];
         let mut send = |bytes: &[u8]| {
@@ -177,10 +189,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_there_when_an_answer_left_came_after_it() {
+        let clock = Clock::started(1.0);
+        let client = Roll::new(clock, true).enter("nbd", "");
+        let (mut mine, mut theirs) = UnixStream::pair().expect("a pair");
+        let mut marks = Marks::new(&client, 0);
+        std::thread::sleep(Duration::from_millis(2));
+        let left = clock.now();
+        client.was_silent(left);
+        theirs.write_all(b"01").expect("sent");
+        for (position, byte) in [(0, b'0'), (1, b'1')] {
+            let mut buffer = [0];
+            marks.ask_others();
+            mine.read_exact(&mut buffer).expect("read");
+            assert_eq!(buffer, [byte]);
+            marks.read(1, None);
+            assert!(marks.of(position).earliest >= left, "{:?}", marks.of(position));
+            // The answer had left when more was said.
+            assert_eq!(client.said_more(left), Some(marks.of(position).earliest));
+            // What is found later says nothing of what came before.
+            client.was_silent(clock.now());
+        }
+        theirs.write_all(b"2").expect("sent");
+        marks.look(mine.as_fd());
+        let came = marks.of(2);
+        client.was_silent(clock.now());
+        marks.look(mine.as_fd());
+        assert_eq!(marks.of(2), came);
+    }
+
+    #[test]
     fn a_thread_that_was_woken_says_when_that_was() {
         let clock = Clock::started(1.0);
         let (mut mine, mut theirs) = UnixStream::pair().expect("a pair");
-        let mut marks = Marks::new(clock, 5);
+        let mut marks = Marks::new(&Roll::new(clock, true).enter("nbd", ""), 5);
         let sender = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             let before = clock.now();

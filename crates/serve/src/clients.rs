@@ -256,6 +256,9 @@ pub(crate) struct Client {
     clock: Clock,
     roll: Arc<Roll>,
     row: Mutex<Row>,
+    /// When its socket was last found empty as answers left, and when it last said something.
+    silent: AtomicU64,
+    spoke: AtomicU64,
 }
 
 impl Client {
@@ -276,19 +279,42 @@ impl Client {
 
     /// Answers left just now; those were `withheld` which the client did not take at once.
     pub fn answered(&self, dues: &[Due], withheld: bool) {
-        if dues.is_empty() {
-            return;
+        if !dues.is_empty() {
+            self.answered_at(self.clock.now(), dues, withheld);
         }
-        let now = self.clock.now();
+    }
+
+    /// Answers left then.
+    pub fn answered_at(&self, left: Time, dues: &[Due], withheld: bool) {
         let mut row = lock(&self.row);
-        dues.iter().for_each(|due| row.tally.record(due, now, withheld));
+        dues.iter().for_each(|due| row.tally.record(due, left, withheld));
         drop(row);
         let mut total = lock(&self.roll.total);
         for due in dues {
-            total.tally.record(due, now, withheld);
-            let _ = total.window.record(now.saturating_sub(due.at));
-            total.judge.answer(due.at, due.at.saturating_sub(due.arrived), now);
+            total.tally.record(due, left, withheld);
+            let _ = total.window.record(left.saturating_sub(due.at));
+            total.judge.answer(due.at, due.at.saturating_sub(due.arrived), left);
         }
+    }
+
+    /// Its socket was empty then: what it says from now on came later.
+    pub fn was_silent(&self, at: Time) {
+        self.silent.fetch_max(at, Ordering::Relaxed);
+    }
+
+    /// It said something then.
+    pub fn spoke(&self, at: Time) {
+        self.spoke.store(at, Ordering::Relaxed);
+    }
+
+    /// When it last spoke, if that was not before `since`.
+    pub fn said_more(&self, since: Time) -> Option<Time> {
+        Some(self.spoke.load(Ordering::Relaxed)).filter(|&spoke| spoke >= since)
+    }
+
+    /// When its socket was last found empty.
+    pub fn silent(&self) -> Time {
+        self.silent.load(Ordering::Relaxed)
     }
 }
 
@@ -379,7 +405,13 @@ impl Roll {
             tally: Tally::default(),
             kinds: Box::new(std::array::from_fn(|_| Latency::default())),
         };
-        let client = Arc::new(Client { clock: self.clock, roll: self.clone(), row: Mutex::new(row) });
+        let client = Arc::new(Client {
+            clock: self.clock,
+            roll: self.clone(),
+            row: Mutex::new(row),
+            silent: AtomicU64::new(0),
+            spoke: AtomicU64::new(0),
+        });
         let mut here = lock(&self.here);
         here.retain(|one| one.strong_count() > 0);
         here.push(Arc::downgrade(&client));

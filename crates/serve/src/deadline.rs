@@ -5,15 +5,15 @@
 
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::Clock;
 use crate::arrival::Marks;
-use crate::clients::Arrival;
+use crate::clients::{Arrival, Client};
 use crate::listen::Stream;
 use crate::wink::Wink;
 
@@ -117,12 +117,15 @@ impl<'a> Timed<'a> {
             return Err(Errno::AGAIN);
         }
         let Self { stream, marks, wink, .. } = self;
-        let mut read = || match recv(stream.fd(), &mut *buf, RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN) => {
-                marks.iter_mut().for_each(Marks::nothing_came);
-                None
+        let mut read = || {
+            marks.iter_mut().for_each(Marks::ask_others);
+            match recv(stream.fd(), &mut *buf, RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) => {
+                    marks.iter_mut().for_each(Marks::nothing_came);
+                    None
+                }
+                other => Some(other.map(|(n, _)| n)),
             }
-            other => Some(other.map(|(n, _)| n)),
         };
         let read = read().or_else(|| wink.as_mut()?.wait(read));
         read.unwrap_or(Err(Errno::AGAIN))
@@ -203,9 +206,9 @@ impl<'a> Hearing<'a> {
     }
 
     /// From now on it is noted when messages come.
-    pub fn note_arrivals(&mut self, clock: Clock) {
+    pub fn note_arrivals(&mut self, client: &Arc<Client>) {
         let timed = &mut self.reader;
-        timed.marks = Some(Marks::new(clock, timed.read));
+        timed.marks = Some(Marks::new(client, timed.read));
     }
 
     /// From now on its messages are waited for awake, for a moment.

@@ -143,7 +143,7 @@ fn listen(
             hearing.settled();
             hearing.may_wink(device.wink());
             if device.whose().is_timed() {
-                hearing.note_arrivals(device.clock());
+                hearing.note_arrivals(device.whose());
             }
             settled();
         }
@@ -186,6 +186,7 @@ fn listen(
                         pending.answer([head, data], due);
                     });
                     outbox::flush_others(outbox);
+                    outbox.wait_until_read();
                 }
             }
         }

@@ -260,7 +260,7 @@ impl Connection<'_> {
                 hearing.settled();
                 hearing.may_wink(self.device.wink());
                 if self.device.whose().is_timed() {
-                    hearing.note_arrivals(self.device.clock());
+                    hearing.note_arrivals(self.device.whose());
                 }
                 self.clients.settled(self.slot);
                 let to_host = (queue == 0).then(|| to_host.clone());
