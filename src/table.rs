@@ -57,7 +57,8 @@ fn latencies(t: &mut String, s: &Summary) {
         "\n{:<9} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         "host", "requests", "IOPS", "bandwidth", "mean", "50%", "99%", "99.9%", "max"
     );
-    let kinds = [("read", &h.read), ("write", &h.write), ("trim", &h.trim), ("flush", &h.flush)];
+    let trim = Requests::from(&h.trim);
+    let kinds = [("read", &h.read), ("write", &h.write), ("trim", &trim), ("flush", &h.flush)];
     for (name, r) in kinds.into_iter().filter(|(_, r)| r.requests > 0) {
         line(t, name, r, s.untimed);
     }
@@ -100,7 +101,8 @@ const USERS: usize = 8;
 fn users(t: &mut String, s: &Summary) {
     for user in s.users.iter().take(USERS) {
         let _ = writeln!(t, "  {}", user.name);
-        let kinds = [("- read", &user.read), ("- write", &user.write), ("- flush", &user.flush)];
+        let (write, trim) = (&user.write, Requests::from(&user.trim));
+        let kinds = [("- read", &user.read), ("- write", write), ("- trim", &trim), ("- flush", &user.flush)];
         kinds.into_iter().filter(|(_, r)| r.requests > 0).for_each(|(name, r)| line(t, name, r, s.untimed));
     }
     if s.users.len() > USERS {
@@ -118,7 +120,7 @@ fn line(t: &mut String, name: &str, r: &Requests, untimed: bool) {
         "  {name:<7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
         count(r.requests),
         unless(untimed, count(r.iops as u64)),
-        unless(untimed || name == "trim", format!("{}/s", bytes(r.bw_bytes as u64))),
+        unless(untimed || name.ends_with("trim"), format!("{}/s", bytes(r.bw_bytes as u64))),
         latency(r.lat_ns.mean),
         latency(percentile("50.000000")),
         latency(percentile("99.000000")),

@@ -56,7 +56,7 @@ class Host(Record):
     """Reads."""
     write: Requests
     """Writes."""
-    trim: Requests
+    trim: Trims
     """Trims."""
     flush: Requests
     """Flushes."""
@@ -85,7 +85,7 @@ class User(Record):
     """Reads."""
     write: Requests
     """Writes."""
-    trim: Requests
+    trim: Trims
     """Trims."""
     flush: Requests
     """Flushes."""
@@ -359,6 +359,19 @@ class Requests(Record):
     """Requests per simulated second."""
     bw_bytes: float
     """Bytes per simulated second."""
+    lat_ns: LatencyNs
+    """From the host's issuing to completion, waiting in the host's queue included."""
+
+
+class Trims(Record):
+    """Trims: they transfer nothing, so they have no bandwidth."""
+
+    requests: int
+    """How many completed."""
+    bytes: int
+    """The bytes that they cover."""
+    iops: float
+    """Requests per simulated second."""
     lat_ns: LatencyNs
     """From the host's issuing to completion, waiting in the host's queue included."""
 

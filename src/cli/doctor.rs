@@ -92,7 +92,7 @@ fn calibrate() -> Result<Vec<Calibration>, Failure> {
 /// What this machine can serve in real time, by transport.
 fn calibrated(all: &[Calibration]) -> String {
     let mut text = format!(
-        "in real time, as busy as this machine is now (4 KiB reads; see docs/real-time.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
+        "in real time, as busy as this machine is now (4 KiB reads of one client, for the rate 32 at a time; see docs/real-time.md):\n  {:<19} {:>12} {:>12} {:>12}\n",
         "", "adds, 50%", "adds, 99%", "requests/s"
     );
     for one in all {

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nandle_host::drive::Refusal;
@@ -14,7 +15,7 @@ use nandle_serve::listen::Place;
 use nandle_serve::live::{self, Monitor};
 use nandle_serve::tls::Tls;
 use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, fuse, http, image, nbd, nvme_tcp};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 
 use super::args;
 use super::terminal::{Failure, put, remark, say};
@@ -56,11 +57,18 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
                 .into(),
         ));
     }
+    // A file that may not grow is an error to tell of, no end.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())
+        .map_err(|e| Failure::Ran(format!("signals: {e}")))?;
     let (drive, opened) = device(&args)?;
     let state = match &opened {
         Some(image::Opened { array: None, .. }) => "new",
         Some(image::Opened { damage, .. }) if !damage.is_empty() => "as it was left, damaged",
         _ => "as it was left",
+    };
+    let files = match opened.as_ref().map_or(1, |opened| opened.files) {
+        1 => String::new(),
+        several => format!(", in {several} files"),
     };
     let shadows = shadows(&args, &drive)?;
     let timing = match args.timing {
@@ -136,7 +144,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
         text += &format!("ublk   {}\n", disk.path().display());
     }
     if let Some(path) = &args.image {
-        text += &format!("image  {} ({state})\n", path.display());
+        text += &format!("image  {} ({state}{files})\n", path.display());
     }
     if !options.shadows.is_empty() {
         let names: Vec<String> = driver.shadows().iter().map(|s| s.scheme().to_owned()).collect();

@@ -326,12 +326,13 @@ fn line(v: &Value, head: bool) -> String {
     if head {
         let _ = writeln!(
             t,
-            "{:>9} {:>8} {:>8} {:>10} {:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>10}",
+            "{:>9} {:>8} {:>8} {:>10} {:>10} {:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>10}",
             "up",
             "WAF",
             "WAF now",
             "reads/s",
             "writes/s",
+            "trims/s",
             "read",
             "written",
             "read 99%",
@@ -344,12 +345,13 @@ fn line(v: &Value, head: bool) -> String {
     let bandwidth = |kind: &str| format!("{}/s", bytes(number(&now(kind)["bw_bytes"]).round() as u64));
     let _ = writeln!(
         t,
-        "{:>9} {:>8} {:>8} {:>10} {:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>10}",
+        "{:>9} {:>8} {:>8} {:>10} {:>10} {:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>10}",
         time(number(&v["wall_ns"])),
         waf(&v["waf"]),
         waf(&v["now"]["waf"]),
         rate(&now("read")["iops"]),
         rate(&now("write")["iops"]),
+        rate(&now("trim")["iops"]),
         bandwidth("read"),
         bandwidth("write"),
         percentile(&now("read")["lat_ns"], "99.000000"),

@@ -51,6 +51,8 @@ fn fio_verifies_what_it_wrote() {
         "deep",
         &["--rw=randrw", "--bs=4k", "--verify=crc32c", "--iodepth=128", "--offset=128m", "--size=16m"],
     );
+    // Smaller than a sector of the drive.
+    fio("small", &["--rw=randrw", "--bs=512", "--verify=crc32c", "--offset=240m", "--size=4m"]);
     fio("trim", &["--rw=trimwrite", "--bs=64k", "--verify=crc32c", "--offset=192m"]);
     let said = server.stop();
     assert!(said.contains("trim") && said.contains("WAF"), "{said}");

@@ -235,6 +235,7 @@ fn shadows_do_what_a_simulation_of_the_same_requests_does() {
     assert_eq!(listed["shadows"][1]["scheme"], live["shadows"][1]["scheme"]);
     let metrics = get(at, "/metrics");
     assert!(metrics.contains("nandle_shadow_missed_total{scheme="), "{metrics}");
+    assert!(metrics.contains(",timing=\"off\",version="), "{metrics}");
     server.stop();
     let served = json(&std::fs::read_to_string(dir.path().join("served.json")).expect("a summary"));
     assert!(served["flash"]["erases"].as_u64() > Some(10), "too little load to mean anything");
@@ -249,13 +250,16 @@ fn shadows_do_what_a_simulation_of_the_same_requests_does() {
             assert_eq!(shadow[key], replayed[key], "{scheme}: {key}");
         }
         assert_eq!(shadow["host"]["all"]["requests"], replayed["host"]["all"]["requests"], "{scheme}");
+        // The flush at the end takes its time, live as in the replay.
+        if n == 0 {
+            assert_eq!(served["host"]["flush"], replayed["host"]["flush"]);
+        }
     }
     // The first is the scheme that is served.
     for key in ["flash", "waf", "wear"] {
         assert_eq!(served["shadows"][0][key], served[key], "{key}");
     }
     assert_ne!(served["shadows"][1]["waf"], served["waf"]);
-    // The flush at the end takes its time, live as in the replay.
     assert!(served["host"]["flush"]["lat_ns"]["max"].as_u64() > Some(0));
 }
 
@@ -298,6 +302,12 @@ fn stat_and_top_show_a_served_drive() {
     let args = ["--timing", "off", "--shadow", "waflash", "--http", &at];
     let server = Served::start(dir.path(), &with(SMALL, &args));
     load(&server, 400, "stat");
+    // One that only trims has its figures too.
+    let mut trims = server.client();
+    for n in 0..8 {
+        trims.ask(command::TRIM, 0, n << 20, 1 << 20, &[]).expect("a trim");
+    }
+    drop(trims);
     std::thread::sleep(Duration::from_millis(2500));
     let nandle = |args: &[&str]| good(env!("CARGO_BIN_EXE_nandle"), args, dir.path());
     let table = nandle(&["stat", "--at", &at]);
@@ -306,9 +316,18 @@ fn stat_and_top_show_a_served_drive() {
     }
     let value = json(&nandle(&["stat", "--at", &at, "--json"]));
     assert_eq!((&value["host"]["write"]["requests"], &value["series"]), (&400.into(), &Value::Null));
+    let trim = &value["host"]["trim"];
+    assert_eq!((&trim["requests"], &trim["bytes"]), (&8.into(), &(8 << 20).into()));
+    assert!(trim["now"]["iops"].is_number() && trim["now"].get("bw_bytes").is_none(), "{trim}");
     let lines = nandle(&["top", "--at", &at, "-n", "3", "--interval", "0.2"]);
     assert_eq!(lines.lines().count(), 4, "a head and three lines: {lines}");
-    server.stop();
+    let mut columns = lines.lines().map(|line| line.split("  ").map(str::trim).filter(|w| !w.is_empty()));
+    let column = columns.next().and_then(|mut head| head.position(|word| word == "trims/s"));
+    let trims = columns.next().and_then(|mut line| line.nth(column.expect("a column")));
+    assert!(trims.and_then(|n| n.parse::<f64>().ok()) > Some(0.0), "{lines}");
+    let said = server.stop();
+    let rows: Vec<&str> = said.lines().filter(|line| line.starts_with("  - trim ")).collect();
+    assert!(rows.len() == 1 && rows[0].split_whitespace().nth(2) == Some("8"), "{said}");
     let refused = |args: &[&str]| {
         let out = Command::new(env!("CARGO_BIN_EXE_nandle")).args(args).output().expect("it runs");
         assert_eq!(out.status.code(), Some(2), "{args:?}");

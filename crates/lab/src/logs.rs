@@ -28,7 +28,7 @@ pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
         "job options": { "name": s.workload, "device": s.device, "scheme": s.scheme, "randseed": s.seed.to_string() },
         "read": direction(&h.read, runtime_ms),
         "write": direction(&h.write, runtime_ms),
-        "trim": direction(&h.trim, runtime_ms),
+        "trim": direction(&(&h.trim).into(), runtime_ms),
         "sync": { "total_ios": h.flush.requests, "lat_ns": with_percentiles(&h.flush) },
         "job_runtime": runtime_ms,
         "usr_cpu": 0.0,

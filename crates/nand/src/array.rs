@@ -443,6 +443,12 @@ impl Array {
         }
     }
 
+    /// Whether memory for further contents is taken in huge pages: where much is filled at once, a thousandth as many
+    /// faults. While a drive serves, one such page at a time would hold up its requests.
+    pub fn take_huge_pages(&mut self, yes: bool) {
+        self.contents.huge_pages = yes;
+    }
+
     /// Keeps `bytes` as the contents of the sectors from sector `at` of `ppn`.
     pub fn fill(&mut self, ppn: Ppn, at: u32, bytes: &[u8]) {
         if self.unit() != 0 {

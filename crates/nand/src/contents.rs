@@ -1,12 +1,40 @@
 //! What the sectors of the flash hold. Bytes that were carried from page to page, by collection or because a part
 //! of a page changed, are kept once for all the pages that have them.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
+
+use memmap2::MmapMut;
 
 /// Memory is taken in pieces of this size, and resident as far as it was written.
 const SLAB: usize = 32 << 20;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
+struct Slab(MmapMut);
+
+impl Slab {
+    /// Of `bytes` zeros.
+    fn new(bytes: usize, huge_pages: bool) -> Self {
+        let Ok(memory) = MmapMut::map_anon(bytes) else {
+            handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
+        };
+        // Systems without them do as well, more slowly.
+        #[cfg(target_os = "linux")]
+        if huge_pages {
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        Self(memory)
+    }
+
+    /// A copy of the first `bytes`: the others stay untouched.
+    fn copy(&self, bytes: usize) -> Self {
+        let mut copy = Self::new(self.0.len(), false);
+        copy.0[..bytes].copy_from_slice(&self.0[..bytes]);
+        copy
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct Contents {
     /// Bytes kept per sector; 0 = contents are not modelled.
     unit: usize,
@@ -16,9 +44,11 @@ pub(crate) struct Contents {
     users: Vec<u32>,
     /// Places without users. The last one is used first: it is the likeliest to be in the processor's cache.
     free: Vec<u32>,
-    slabs: Vec<Vec<u8>>,
+    slabs: Vec<Slab>,
     /// Places in a slab.
     per_slab: usize,
+    /// Memory is taken in huge pages.
+    pub huge_pages: bool,
     zeros: Box<[u8]>,
 }
 
@@ -32,6 +62,7 @@ impl Contents {
             free: Vec::new(),
             slabs: Vec::new(),
             per_slab: SLAB.checked_div(unit).unwrap_or(0).clamp(1, sectors.max(1)),
+            huge_pages: false,
             zeros: vec![0; unit].into_boxed_slice(),
         }
     }
@@ -49,7 +80,7 @@ impl Contents {
             0 => &self.zeros,
             place => {
                 let (slab, range) = self.find(place);
-                &self.slabs[slab][range]
+                &self.slabs[slab].0[range]
             }
         }
     }
@@ -70,21 +101,16 @@ impl Contents {
     /// Stores the bytes of a sector.
     pub fn set(&mut self, sector: usize, bytes: &[u8]) {
         self.clear(sector);
-        let place = if let Some(place) = self.free.pop() {
-            let (slab, range) = self.find(place);
-            self.slabs[slab][range].copy_from_slice(bytes);
-            self.users[place as usize - 1] = 1;
-            place
-        } else {
+        let place = self.free.pop().unwrap_or_else(|| {
             if self.users.len().is_multiple_of(self.per_slab) {
-                self.slabs.push(Vec::with_capacity(self.per_slab * self.unit));
+                self.slabs.push(Slab::new(self.per_slab * self.unit, self.huge_pages));
             }
-            if let Some(slab) = self.slabs.last_mut() {
-                slab.extend_from_slice(bytes);
-            }
-            self.users.push(1);
+            self.users.push(0);
             u32::try_from(self.users.len()).expect("the flash has fewer than 2^32 sectors")
-        };
+        });
+        let (slab, range) = self.find(place);
+        self.slabs[slab].0[range].copy_from_slice(bytes);
+        self.users[place as usize - 1] = 1;
         self.places[sector] = place;
     }
 
@@ -107,6 +133,22 @@ impl Contents {
             if *users == 0 {
                 self.free.push(place);
             }
+        }
+    }
+}
+
+impl Clone for Contents {
+    fn clone(&self) -> Self {
+        let used = |slab: usize| (self.users.len() - slab * self.per_slab).min(self.per_slab) * self.unit;
+        Self {
+            unit: self.unit,
+            places: self.places.clone(),
+            users: self.users.clone(),
+            free: self.free.clone(),
+            slabs: self.slabs.iter().enumerate().map(|(n, slab)| slab.copy(used(n))).collect(),
+            per_slab: self.per_slab,
+            huge_pages: self.huge_pages,
+            zeros: self.zeros.clone(),
         }
     }
 }

@@ -300,7 +300,7 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
     Host {
         read: requests(read),
         write: requests(write),
-        trim: requests(trim),
+        trim: requests(trim).into(),
         flush: requests(flush),
         all: requests(&all),
         unaligned_writes: stats.unaligned_writes,
@@ -315,7 +315,7 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
 fn users(meter: &Meter, simulated_ns: u64) -> Vec<User> {
     let user = |served: &super::Served| {
         let [read, write, trim, flush] = served.latency.each_ref().map(|l| requests(l, simulated_ns));
-        User { name: served.name.clone(), read, write, trim, flush }
+        User { name: served.name.clone(), read, write, trim: trim.into(), flush }
     };
     meter.users.iter().map(user).collect()
 }

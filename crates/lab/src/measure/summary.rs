@@ -229,7 +229,7 @@ group! {
         /// Writes.
         write: Requests,
         /// Trims.
-        trim: Requests,
+        trim: Trims,
         /// Flushes.
         flush: Requests,
         /// All of them.
@@ -258,7 +258,7 @@ group! {
         /// Writes.
         write: Requests,
         /// Trims.
-        trim: Requests,
+        trim: Trims,
         /// Flushes.
         flush: Requests,
     }
@@ -274,6 +274,31 @@ group! {
         iops: f64,
         /// Bytes per simulated second.
         bw_bytes: f64,
+        /// From the host's issuing to completion, waiting in the host's queue included.
+        lat_ns: LatencyNs,
+    }
+}
+impl From<Requests> for Trims {
+    fn from(Requests { requests, bytes, iops, lat_ns, .. }: Requests) -> Self {
+        Self { requests, bytes, iops, lat_ns }
+    }
+}
+
+impl From<&Trims> for Requests {
+    fn from(t: &Trims) -> Self {
+        Self { requests: t.requests, bytes: t.bytes, iops: t.iops, bw_bytes: 0.0, lat_ns: t.lat_ns.clone() }
+    }
+}
+
+group! {
+    /// Trims: they transfer nothing, so they have no bandwidth.
+    Trims {
+        /// How many completed.
+        requests: u64,
+        /// The bytes that they cover.
+        bytes: u64,
+        /// Requests per simulated second.
+        iops: f64,
         /// From the host's issuing to completion, waiting in the host's queue included.
         lat_ns: LatencyNs,
     }

@@ -19,6 +19,16 @@ pub enum Timing {
     Off,
 }
 
+impl Timing {
+    /// As `--timing` and every view call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// How a drive is served.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

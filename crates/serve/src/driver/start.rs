@@ -51,8 +51,8 @@ impl Driver {
         }
         if config.recovery.plp && image.is_some() {
             return Err(Error::input(
-                "recovery.plp = true: when the process is killed no capacitor empties its buffer; expected false \
-                 with an image",
+                "recovery.plp = true: when the process is killed no capacitor empties its buffer; expected \
+                 --set recovery.plp=false with an image",
             ));
         }
         let filled = (config.precondition.used * config.geometry.raw_bytes() as f64) as u64;
@@ -72,7 +72,7 @@ impl Driver {
         let stands = |e: nandle_ssd::ConfigError| Error::input(e.to_string());
         let mut health = Health::default();
         let (mut ssd, mut image) = match image {
-            Some(Opened { image, array: Some(array), damage }) => {
+            Some(Opened { image, array: Some(array), damage, .. }) => {
                 let some_lost = array.any_lost();
                 let mut ssd = Ssd::power_on(config, Silicon(*array), options.seed).map_err(stands)?;
                 drive.complete(&mut ssd);

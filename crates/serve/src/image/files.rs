@@ -114,8 +114,9 @@ impl Drop for Unfinished {
 /// Why there is no image of so many bytes.
 fn too_large(path: &Path, bytes: u64) -> Error {
     Error::input(format!(
-        "{}: the image of this device takes {} (sparse: what is erased takes no room), and the file system has no files \
-         of such a length, nor of a length of which {} would do; expected another file system, or a smaller device",
+        "{}: the image of this device takes {} (sparse: what is erased takes no room), and there can be no file of such \
+         a length here, nor {} that are long enough together; expected another file system, a higher limit (ulimit -f), \
+         or a smaller device",
         path.display(),
         nandle_lab::units::bytes(bytes),
         pieces::MOST

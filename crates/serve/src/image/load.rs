@@ -16,6 +16,7 @@
 //! After a server that outlives its host ([`Durability::Host`]) the copies are those of what was on the disk when they
 //! were written. Behind the last copy of a block pages may be missing, or torn, in any order.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use nandle_ssd::DeviceConfig;
@@ -27,6 +28,9 @@ use super::record::{BLOCK_BYTES, BlockRecord, COPY_BYTES, Found, Page, PageRecor
 use super::session::{BYTES as SESSION_BYTES, Durability, Session};
 use super::store::Store;
 use crate::Error;
+
+/// Bytes of page records that are read at once: what a block lacks at its end is not read at all.
+const READ: u64 = 1 << 20;
 
 /// What the file holds.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -102,10 +106,17 @@ pub(super) struct Loaded {
 }
 
 /// A page on its way to the array.
-struct Laid {
+struct Laid<'a> {
     ppn: Ppn,
     record: PageRecord,
-    contents: Vec<u8>,
+    contents: Cow<'a, [u8]>,
+}
+
+/// What is read of a block; used for one after the other, since fresh memory costs more than reading.
+#[derive(Default)]
+struct Areas {
+    slots: Vec<u8>,
+    copies: Vec<u8>,
 }
 
 struct Loading<'a> {
@@ -123,6 +134,7 @@ pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error
     let g = image.layout.geometry();
     let mut array = config.nand().erased(g.sector_bytes as usize);
     array.keep_changes();
+    array.take_huge_pages(true);
     let expected_bytes = image.layout.end();
     let bytes = image.length()?;
     let contents = Contents { bytes, expected_bytes, ..Contents::default() };
@@ -140,10 +152,12 @@ pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error
         });
     }
     this.session()?;
+    let mut areas = Areas::default();
     for block in image.layout.blocks() {
-        this.block(block)?;
+        this.block(block, &mut areas)?;
     }
     this.judge_last_pages();
+    this.out.array.take_huge_pages(false);
     Ok(this.out)
 }
 
@@ -172,7 +186,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn block(&mut self, block: Block) -> Result<(), Error> {
+    fn block(&mut self, block: Block, areas: &mut Areas) -> Result<(), Error> {
         let image = self.image;
         let number = image.layout.number(block) as u32;
         let mut records = [Found::Nothing, Found::Nothing];
@@ -192,7 +206,7 @@ impl Loading<'_> {
             self.out.array.restore_seq(record.since - 1);
         }
         if record.condition == BlockCondition::Good {
-            self.pages(block, &record)?;
+            self.pages(block, &record, areas)?;
         }
         Ok(())
     }
@@ -254,39 +268,40 @@ impl Loading<'_> {
         }
     }
 
-    fn pages(&mut self, block: Block, record: &BlockRecord) -> Result<(), Error> {
+    fn pages(&mut self, block: Block, record: &BlockRecord, areas: &mut Areas) -> Result<(), Error> {
         let image = self.image;
         let [slots, copies] = image.layout.areas(block);
-        let no_copies = image.is_hole(copies)?;
-        if no_copies && image.is_hole(slots)? {
+        if image.is_hole(copies)? && image.is_hole(slots)? {
             return Ok(());
         }
+        let slot_bytes = image.layout.slots().1;
+        let pages_at_once = (READ / slot_bytes).max(1);
+        image.read_area(&mut areas.slots, slots, pages_at_once * slot_bytes)?;
+        image.read_area(&mut areas.copies, copies, pages_at_once * COPY_BYTES as u64)?;
+        let pages = (areas.slots.len() / slot_bytes as usize).max(areas.copies.len() / COPY_BYTES);
+        areas.slots.resize(pages * slot_bytes as usize, 0);
+        areas.copies.resize(pages * COPY_BYTES, 0);
         let g = image.layout.geometry();
         let (mut found, mut bad) = (vec![], vec![]);
-        let mut slot = vec![0; image.layout.slots().1 as usize];
-        let mut copy = [0; COPY_BYTES];
-        for page in 0..g.pages_per_block {
+        let slots = areas.slots.chunks_exact(slot_bytes as usize);
+        for (page, (slot, copy)) in (0..).zip(slots.zip(areas.copies.chunks_exact(COPY_BYTES))) {
             let ppn = g.ppn(block, page);
-            image.read(&mut slot, image.layout.slot(ppn))?;
-            if !no_copies {
-                image.read(&mut copy, image.layout.copy(ppn))?;
-            }
-            let live = |found: Found<Page>| match found {
-                Found::Sound(page) if page.record.seq < record.since => Found::Nothing,
-                Found::Sound(page) if !makes_sense(g, &page.record) => Found::Damaged,
+            let live = |found| match found {
+                Found::Sound(Page { record: page, .. }) if page.seq < record.since => Found::Nothing,
+                Found::Sound(Page { record: page, .. }) if !makes_sense(g, &page) => Found::Damaged,
                 other => other,
             };
-            match (live(read_page(ppn.0, &slot)), live(read_copy(ppn.0, &copy))) {
+            match (live(read_page(ppn.0, slot)), live(read_copy(ppn.0, copy))) {
                 (Found::Nothing, Found::Nothing) => {}
                 (Found::Sound(page), Found::Nothing) => {
                     self.unmarked.push(ppn);
                     found.push(Laid::of(ppn, page));
                 }
-                (Found::Damaged, Found::Nothing) => bad.push((ppn, damage::Slot::new(&slot))),
+                (Found::Damaged, Found::Nothing) => bad.push((ppn, damage::Slot::new(slot))),
                 (Found::Sound(page), Found::Sound(copy)) => {
-                    found.push(self.joined(ppn, page, copy, &slot));
+                    found.push(self.joined(ppn, page, copy, slot));
                 }
-                (_, Found::Sound(copy)) => found.push(self.rest_on_copy(ppn, copy, &slot)),
+                (_, Found::Sound(copy)) => found.push(self.rest_on_copy(ppn, copy, slot)),
                 (Found::Sound(page), Found::Damaged) => {
                     // One that had not reached the disk may be torn.
                     if !self.lenient {
@@ -316,7 +331,7 @@ impl Loading<'_> {
     }
 
     /// A page whose record and copy are both sound.
-    fn joined(&mut self, ppn: Ppn, page: Page, copy: Page, slot: &[u8]) -> Laid {
+    fn joined<'a>(&mut self, ppn: Ppn, page: Page<'a>, copy: Page<'a>, slot: &[u8]) -> Laid<'a> {
         let (one, two) = (&page.record, &copy.record);
         if one.sum == two.sum && one.kind == two.kind {
             return Laid::of(ppn, page);
@@ -347,24 +362,24 @@ impl Loading<'_> {
     }
 
     /// A page of which only the copy of its head can be relied on.
-    fn rest_on_copy(&mut self, ppn: Ppn, copy: Page, slot: &[u8]) -> Laid {
+    fn rest_on_copy<'a>(&mut self, ppn: Ppn, copy: Page<'a>, slot: &[u8]) -> Laid<'a> {
         let g = self.image.layout.geometry();
         let name = self.image.layout.page_name(ppn);
         let wrong = damage::Slot::new(slot).describe(ppn.0, &copy.record);
         self.out.contents.pages_damaged += 1;
         self.out.repairs.push(Repair::Page(ppn));
-        let mut laid = Laid { ppn, record: copy.record, contents: vec![] };
+        let mut laid = Laid { ppn, record: copy.record, contents: Cow::default() };
         let kind = laid.record.kind;
         if let Some(contents) = copy.contents {
             self.damaged(Outcome::Whole, || format!("{name}: {wrong}; the copy has all of it"));
-            laid.contents = contents;
+            laid.contents = contents.into();
         } else if kind.is_data() {
             self.damaged(Outcome::Unreadable, || {
                 let held = damage::held(&laid.record, g.sectors_per_page());
                 format!("{name}: {wrong}; it held sectors ({held}): those whose newest copy it was are media errors")
             });
             laid.record.lost = u64::MAX >> (64 - g.sectors_per_page());
-            laid.contents = vec![0; g.page_bytes as usize];
+            laid.contents = vec![0; g.page_bytes as usize].into();
         } else if kind == PageUse::Meta {
             self.damaged(Outcome::Unknown, || {
                 format!("{name}: {wrong}; it is a page of the metadata log: what was trimmed is not known")
@@ -381,7 +396,7 @@ impl Loading<'_> {
     }
 
     /// Lays a block's pages down, in the order of their programs.
-    fn lay(&mut self, block: Block, found: Vec<Laid>, since: u64) {
+    fn lay(&mut self, block: Block, found: Vec<Laid<'_>>, since: u64) {
         let here: Vec<Ppn> = found.iter().map(|laid| laid.ppn).collect();
         if let Some(laid) = found.iter().find(|laid| laid.record.kind != PageUse::Torn) {
             self.out.array.restore_mode(block, laid.record.stream);
@@ -412,7 +427,7 @@ impl Loading<'_> {
                     self.out.array.lose(ppn, record.lost);
                 }
                 PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
-                    self.out.array.set_note(ppn, contents.into());
+                    self.out.array.set_note(ppn, (&*contents).into());
                 }
                 _ => {}
             }
@@ -541,8 +556,8 @@ fn makes_sense(g: &Geometry, page: &PageRecord) -> bool {
     whole && runs && page.home.is_none_or(|(_, start, len)| fits(start, len))
 }
 
-impl Laid {
-    fn of(ppn: Ppn, page: Page) -> Self {
-        Self { ppn, record: page.record, contents: page.contents.unwrap_or_default() }
+impl<'a> Laid<'a> {
+    fn of(ppn: Ppn, page: Page<'a>) -> Self {
+        Self { ppn, record: page.record, contents: page.contents.unwrap_or_default().into() }
     }
 }

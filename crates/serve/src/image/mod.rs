@@ -95,6 +95,8 @@ pub struct Image {
 pub struct Opened {
     /// The file.
     pub image: Image,
+    /// In how many files it is.
+    pub files: u64,
     /// What it holds; none if it is new.
     pub array: Option<Box<Array>>,
     /// Damage that was accepted.
@@ -217,7 +219,8 @@ fn create(
     let end = image.store.layout.end();
     image.store.set_length(0)?;
     image.store.set_length(end)?;
-    Ok(Opened { image, array: None, damage: vec![] })
+    let files = pieces::count(end, image.unfinished.piece.unwrap_or(end));
+    Ok(Opened { image, files, array: None, damage: vec![] })
 }
 
 /// An image with contents.
@@ -246,7 +249,9 @@ fn open_in(
     }
     image.session = Session::new(how.durability);
     image.repair(&array, &repairs)?;
-    Ok(Opened { image, array: Some(array), damage })
+    let end = image.store.layout.end();
+    let files = pieces::count(end, header.piece.unwrap_or(end));
+    Ok(Opened { image, files, array: Some(array), damage })
 }
 
 /// Whether the device of an image is the one that was asked for.

@@ -123,11 +123,11 @@ pub struct PageRecord {
 
 /// A page's record, and its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct Page<'a> {
     /// What its head says; a page that a power cut tore says so.
     pub record: PageRecord,
     /// What it holds; none of a copy that had no room for it.
-    pub contents: Option<Vec<u8>>,
+    pub contents: Option<&'a [u8]>,
 }
 
 /// Writes a page record into `out`, head and contents.
@@ -186,7 +186,7 @@ pub fn copy_of(record: &[u8]) -> Vec<u8> {
 
 /// Reads a copy.
 #[must_use]
-pub fn read_copy(ppn: u32, bytes: &[u8]) -> Found<Page> {
+pub fn read_copy(ppn: u32, bytes: &[u8]) -> Found<Page<'_>> {
     if bytes.iter().all(|&byte| byte == 0) {
         return Found::Nothing;
     }
@@ -202,21 +202,21 @@ pub fn read_copy(ppn: u32, bytes: &[u8]) -> Found<Page> {
     if record.kind == PageUse::Torn && !PageRecord::is_recorded_as_torn(ppn, &head) {
         return Found::Damaged;
     }
-    let contents = (record.length == more).then(|| bytes[COPY_FIXED + used..end].to_vec());
+    let contents = (record.length == more).then(|| &bytes[COPY_FIXED + used..end]);
     Found::Sound(Page { record, contents })
 }
 
 /// Reads a page record, head and contents.
 #[must_use]
-pub fn read_page(ppn: u32, slot: &[u8]) -> Found<Page> {
+pub fn read_page(ppn: u32, slot: &[u8]) -> Found<Page<'_>> {
     let Some(record) = PageRecord::read(ppn, &slot[..PAGE_HEAD]) else { return Found::Nothing };
     let (head, contents) = slot.split_at(PAGE_HEAD);
     if PageRecord::is_recorded_as_torn(ppn, head) {
-        return Found::Sound(Page { record, contents: Some(vec![]) });
+        return Found::Sound(Page { record, contents: Some(&[]) });
     }
     match contents.get(..record.length) {
         Some(contents) if record.is_sound(head, contents) => {
-            Found::Sound(Page { record, contents: Some(contents.to_vec()) })
+            Found::Sound(Page { record, contents: Some(contents) })
         }
         _ => Found::Damaged,
     }
@@ -325,7 +325,7 @@ mod tests {
             let mut copy = copy_of(&bytes);
             let Found::Sound(page) = read_copy(42, &copy) else { panic!("the copy is not sound") };
             let room = copy.len() + contents.len() <= COPY_BYTES;
-            prop_assert!(page.contents.as_ref() == Some(&contents) || page.contents.is_none() && !room);
+            prop_assert!(page.contents == Some(&contents[..]) || page.contents.is_none() && !room);
             prop_assert_eq!(page.record, read);
             prop_assert_eq!(read_copy(43, &copy), Found::Damaged);
             let at = flip % copy.len();

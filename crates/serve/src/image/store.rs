@@ -57,6 +57,24 @@ impl Store {
         read(&*self.medium, into, at).map_err(|e| self.fail(e))
     }
 
+    /// What is in an area up to the last `step` bytes in which there is anything, in memory that is used again.
+    pub fn read_area(&self, into: &mut Vec<u8>, (from, bytes): (u64, u64), step: u64) -> Result<(), Error> {
+        into.clear();
+        let (mut at, end) = (from, from + bytes);
+        loop {
+            let data = self.next_data(at)?;
+            if data >= end {
+                return Ok(());
+            }
+            at += (data - at) / step * step;
+            let step = step.min(end - at);
+            let begin = (at - from) as usize;
+            into.resize(begin + step as usize, 0);
+            self.read(&mut into[begin..], at)?;
+            at += step;
+        }
+    }
+
     pub fn write(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Error> {
         while !bytes.is_empty() {
             match self.medium.write_at(bytes, at) {
@@ -82,7 +100,12 @@ impl Store {
 
     /// Whether there is nothing at all: such areas are many, and are not looked at page by page.
     pub fn is_hole(&self, (from, bytes): (u64, u64)) -> Result<bool, Error> {
+        Ok(self.next_data(from)? >= from + bytes)
+    }
+
+    /// The first place from `from` on where there may be something.
+    fn next_data(&self, from: u64) -> Result<u64, Error> {
         let data = self.medium.next_data(from).map_err(|e| self.fail(e))?;
-        Ok(data.is_none_or(|at| at >= from + bytes))
+        Ok(data.unwrap_or(u64::MAX))
     }
 }

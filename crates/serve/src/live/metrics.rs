@@ -81,7 +81,12 @@ pub(super) fn text(book: &Book) -> String {
     let mut t = Text::default();
     t.family("info", "gauge", "The device that is served.");
     let name = book.drive.config.name.as_str();
-    let labels = [("device", name), ("scheme", book.scheme.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
+    let labels = [
+        ("device", name),
+        ("scheme", book.scheme.as_str()),
+        ("timing", book.timing.name()),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
     t.sample("info", &labels, 1.0);
     t.one(
         "logical_bytes",

@@ -119,7 +119,7 @@ impl Book {
             "device": config.name,
             "scheme": self.scheme,
             "seed": self.seed,
-            "timing": if self.timing == Timing::Real { "real" } else { "off" },
+            "timing": self.timing.name(),
             "device_bytes": { "raw": geometry.raw_bytes(), "logical": layout.logical_bytes },
             "now_seconds": NOW,
             "serving": self.last.is_some(),
@@ -226,7 +226,7 @@ impl Book {
         let kinds = KIND_NAMES.iter().enumerate().map(|(kind, name)| {
             let n = last.requests[kind];
             let mean = if n == 0 { 0.0 } else { last.sum_ns[kind] as f64 / n as f64 };
-            let one = json!({
+            let mut one = json!({
                 "requests": n,
                 "bytes": last.bytes[kind],
                 "lat_ns": {
@@ -236,10 +236,13 @@ impl Book {
                 },
                 "now": {
                     "iops": rate(&|p| p.requests[kind]),
-                    "bw_bytes": rate(&|p| p.bytes[kind]),
                     "lat_ns": latencies(&now.latency[kind], last.max_ns[kind]),
                 },
             });
+            // Trims transfer nothing.
+            if *name != "trim" {
+                one["now"]["bw_bytes"] = json!(rate(&|p| p.bytes[kind]));
+            }
             ((*name).to_owned(), one)
         });
         Value::Object(kinds.collect())

@@ -99,7 +99,7 @@ impl World {
 
     /// Switches the drive on and judges everything that it holds.
     pub fn switch_on(&mut self, opened: Opened, what: &str) -> Result<(Ssd, Image, Found), Error> {
-        let Opened { mut image, array, damage } = opened;
+        let Opened { mut image, array, damage, .. } = opened;
         let mut ssd =
             Ssd::power_on(&self.drive.config, Silicon(*array.expect("not empty")), 1).expect("it powers on");
         ssd.check();
