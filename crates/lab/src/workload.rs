@@ -205,7 +205,7 @@ impl Asked {
         }
     }
 
-    fn target(&self, drive: &Drive) -> Target {
+    pub(crate) fn target(&self, drive: &Drive) -> Target {
         Target {
             logical_bytes: drive.layout.logical_bytes,
             page_bytes: drive.config.geometry.page_bytes,
@@ -375,7 +375,8 @@ impl Source for Opened {
     }
 }
 
-fn generated(workload: Workload, drive: &Drive) -> Prepared {
+/// A generated workload on the drive that it was made for.
+pub(crate) fn generated(workload: Workload, drive: &Drive) -> Prepared {
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     Prepared {
         name: workload.name,

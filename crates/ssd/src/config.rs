@@ -418,8 +418,12 @@ impl DeviceConfig {
             self.check_survivors(&plan)?;
             plan.space.page_types = Some(PageTypes::block_by_block(self.cell.kind.bits() as usize));
         }
-        plan.buffer.merge = self.buffer.fifo_merge;
-        plan.buffer.evict_all = self.buffer.fifo_evict == FifoEvict::All;
+        // A device file says how its FIFO works; it matters once FIFO is chosen.
+        if self.scheme.buffer == "fifo" {
+            plan.buffer.merge = self.buffer.fifo_merge;
+            plan.buffer.evict_all = self.buffer.fifo_evict == FifoEvict::All;
+            plan.buffer.destage_reads = self.buffer.fifo_reads == FifoReads::Destage;
+        }
         if let (Some(types), true) = (&plan.space.page_types, self.fit().slots > 1) {
             let expected = format!(
                 "{} or more with page types chosen by {:?}, which looks at what a page is written for: units \
@@ -503,19 +507,6 @@ impl DeviceConfig {
         if self.buffer.bytes == 0 && (self.buffer.clean_ahead || self.buffer.release != Release::default()) {
             let expected = "at least one page with buffer.release and buffer.clean_ahead";
             return Err(ConfigError::new("buffer.bytes", 0, expected));
-        }
-        if self.scheme.buffer != "fifo" {
-            let expected =
-                format!("the default with scheme.buffer = {:?}: it is for \"fifo\"", self.scheme.buffer);
-            if !self.buffer.fifo_merge {
-                return Err(ConfigError::new("buffer.fifo_merge", false, expected));
-            }
-            if self.buffer.fifo_evict != FifoEvict::default() {
-                return Err(ConfigError::new("buffer.fifo_evict", "all", expected));
-            }
-            if self.buffer.fifo_reads != FifoReads::default() {
-                return Err(ConfigError::new("buffer.fifo_reads", "destage", expected));
-            }
         }
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));

@@ -177,10 +177,9 @@ fn a_queue_of_requests_gathers_no_pages() {
         one(&mut ssd, Op::Write, 16, 1);
         assert_eq!(ssd.buffer().expect("a buffer").len(), left, "{evict:?}");
     }
+    // They wait for FIFO: another buffer gathers pages.
     config.scheme.buffer = "lru".into();
-    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_merge");
-    config.buffer.fifo_merge = true;
-    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_evict");
+    assert_eq!(flushed(&config), 2 * (TRANSFER + PROGRAM));
 }
 
 #[test]
@@ -203,9 +202,8 @@ fn a_read_of_what_is_queued_waits_until_it_has_left() {
     assert_eq!(read(&config, &pages, 48, 8), (0, 3), "nothing of it is buffered");
     // No request has both halves: all three are programmed, the last after a read of the first half, and the page read.
     assert_eq!(read(&config, &halves, 0, 8), (3 * (TRANSFER + PROGRAM) + 2 * (READ + TRANSFER), 0));
-    config.buffer.fifo_merge = true;
     config.scheme.buffer = "lru".into();
-    assert_eq!(config.validate().expect_err("it is FIFO's").field, "buffer.fifo_reads");
+    assert_eq!(read(&config, &pages, 16, 8), (0, 3));
 }
 
 #[test]

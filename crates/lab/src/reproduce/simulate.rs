@@ -17,7 +17,7 @@ use crate::measure::summary::Integrity;
 use crate::measure::{Context, Rows, Summary, summarise};
 use crate::oracle::{Oracle, UNIT};
 use crate::replay::{Replayer, Watch};
-use crate::workload::Asked;
+use crate::workload::{Asked, Prepared};
 
 /// A run of the measured phase.
 #[derive(Clone, Debug)]
@@ -99,7 +99,18 @@ pub(super) fn simulate_from(
     verify: bool,
     stop: &AtomicBool,
 ) -> Result<Measured, Error> {
-    let mut prepared = asked.prepare(drive)?;
+    simulate_prepared(start, drive, asked, asked.prepare(drive)?, verify, stop)
+}
+
+/// The same with phases that were made before.
+pub(super) fn simulate_prepared(
+    start: Start,
+    drive: &Drive,
+    asked: &Asked,
+    mut prepared: Prepared,
+    verify: bool,
+    stop: &AtomicBool,
+) -> Result<Measured, Error> {
     let last = prepared.phases.pop();
     let mut first = Vec::new();
     if start == Start::ReadsMapped && prepared.phases.is_empty() {
@@ -111,8 +122,7 @@ pub(super) fn simulate_from(
     let ssd = Ssd::new(&drive.config, if verify { UNIT } else { 0 }, asked.seed)
         .map_err(|e| Error::input(e.to_string()))?;
     if !first.is_empty() {
-        let phase = Phase::new(Replay::Closed { iodepth: 32 }, Listed(first.into_iter()));
-        prepared.phases.push((phase, Address::straight(&drive.config, ssd.layout().logical_sectors)));
+        prepared.phases.push(listed(Replay::Closed { iodepth: 32 }, first, drive));
     }
     let mut silent = |_: &crate::replay::Progress| {};
     let mut replayer = Replayer::new(ssd, Watch { stop, progress: &mut silent });
@@ -158,8 +168,14 @@ pub(super) fn simulate_from(
 const WRITE: Request =
     Request { time_ns: 0, offset: 0, bytes: 0, object: 0, stream: 0, op: Op::Write, fua: false };
 
+/// A phase of these requests, whose addresses are the drive's.
+pub(super) fn listed(replay: Replay, requests: Vec<Request>, drive: &Drive) -> (Phase, Address) {
+    let address = Address::straight(&drive.config, drive.layout.logical_sectors);
+    (Phase::new(replay, Listed(requests.into_iter())), address)
+}
+
 /// Writes of the pages that are read, in the order of their first reads.
-fn pages_read(requests: &[Request], page_bytes: u64) -> Vec<Request> {
+pub(super) fn pages_read(requests: &[Request], page_bytes: u64) -> Vec<Request> {
     let reads = requests.iter().filter(|r| r.op == Op::Read && r.bytes > 0);
     let pages = reads.flat_map(|r| r.offset / page_bytes..=(r.offset + r.bytes - 1) / page_bytes);
     let mut seen = HashSet::new();

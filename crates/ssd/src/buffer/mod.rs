@@ -31,6 +31,8 @@ pub struct BufferPlan {
     pub merge: bool,
     /// A full buffer is emptied.
     pub evict_all: bool,
+    /// What a read finds leaves before it is answered.
+    pub destage_reads: bool,
     /// Full pages hang on a list of their own, in the same order.
     pub full_list: bool,
     /// Partial pages of at most this many sectors can be found by their neighbours.
@@ -39,8 +41,14 @@ pub struct BufferPlan {
 
 impl BufferPlan {
     /// LRU and nothing else.
-    pub const LRU: Self =
-        Self { by_request: false, merge: true, evict_all: false, full_list: false, small: None };
+    pub const LRU: Self = Self {
+        by_request: false,
+        merge: true,
+        evict_all: false,
+        destage_reads: false,
+        full_list: false,
+        small: None,
+    };
 }
 
 /// Dirty sectors of one logical page.
@@ -154,6 +162,11 @@ impl Buffer {
     #[inline]
     pub(crate) fn merges(&self) -> bool {
         self.plan.merge
+    }
+    /// Whether what a read finds leaves before it is answered.
+    #[inline]
+    pub(crate) fn destages_reads(&self) -> bool {
+        self.plan.destage_reads
     }
     /// The oldest entry by the policy's order.
     pub fn oldest(&self) -> Option<u32> {

@@ -6,7 +6,7 @@ use nandle_nand::Cause;
 use super::Ssd;
 use super::queue::Blocked;
 use super::request::Request;
-use crate::buffer::FifoReads;
+use crate::buffer::Buffer;
 use crate::map::runs;
 
 impl Ssd {
@@ -64,7 +64,8 @@ impl Ssd {
     /// Whether what is buffered of a read leaves before it is answered.
     #[inline]
     pub(super) fn waits_for_destage(&self, slot: u32) -> bool {
-        self.config.buffer.fifo_reads == FifoReads::Destage && !self.flash.is_read_only() && {
+        let destages = self.buffer.as_ref().is_some_and(Buffer::destages_reads);
+        destages && !self.flash.is_read_only() && {
             let Request { lsn, sectors, .. } = self.requests[slot];
             self.is_buffered(lsn, sectors)
         }
