@@ -53,6 +53,7 @@ fn flash_imports_downwards() {
     stands(
         "crates/nand/src",
         &[
+            "memory",
             "timers",
             "cell",
             "geometry",

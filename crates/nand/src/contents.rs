@@ -1,38 +1,14 @@
 //! What the sectors of the flash hold. Bytes that were carried from page to page, by collection or because a part
 //! of a page changed, are kept once for all the pages that have them.
 
-use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 
 use memmap2::MmapMut;
 
+use crate::memory::zeros;
+
 /// Memory is taken in pieces of this size, and resident as far as it was written.
 const SLAB: usize = 32 << 20;
-
-#[derive(Debug)]
-struct Slab(MmapMut);
-
-impl Slab {
-    /// Of `bytes` zeros.
-    fn new(bytes: usize, huge_pages: bool) -> Self {
-        let Ok(memory) = MmapMut::map_anon(bytes) else {
-            handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
-        };
-        // Systems without them do as well, more slowly.
-        #[cfg(target_os = "linux")]
-        if huge_pages {
-            let _ = memory.advise(memmap2::Advice::HugePage);
-        }
-        Self(memory)
-    }
-
-    /// A copy of the first `bytes`: the others stay untouched.
-    fn copy(&self, bytes: usize) -> Self {
-        let mut copy = Self::new(self.0.len(), false);
-        copy.0[..bytes].copy_from_slice(&self.0[..bytes]);
-        copy
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -44,7 +20,7 @@ pub(crate) struct Contents {
     users: Vec<u32>,
     /// Places without users. The last one is used first: it is the likeliest to be in the processor's cache.
     free: Vec<u32>,
-    slabs: Vec<Slab>,
+    slabs: Vec<MmapMut>,
     /// Places in a slab.
     per_slab: usize,
     /// Memory is taken in huge pages.
@@ -80,7 +56,7 @@ impl Contents {
             0 => &self.zeros,
             place => {
                 let (slab, range) = self.find(place);
-                &self.slabs[slab].0[range]
+                &self.slabs[slab][range]
             }
         }
     }
@@ -103,13 +79,13 @@ impl Contents {
         self.clear(sector);
         let place = self.free.pop().unwrap_or_else(|| {
             if self.users.len().is_multiple_of(self.per_slab) {
-                self.slabs.push(Slab::new(self.per_slab * self.unit, self.huge_pages));
+                self.slabs.push(zeros(self.per_slab * self.unit, self.huge_pages));
             }
             self.users.push(0);
             u32::try_from(self.users.len()).expect("the flash has fewer than 2^32 sectors")
         });
         let (slab, range) = self.find(place);
-        self.slabs[slab].0[range].copy_from_slice(bytes);
+        self.slabs[slab][range].copy_from_slice(bytes);
         self.users[place as usize - 1] = 1;
         self.places[sector] = place;
     }
@@ -139,13 +115,19 @@ impl Contents {
 
 impl Clone for Contents {
     fn clone(&self) -> Self {
-        let used = |slab: usize| (self.users.len() - slab * self.per_slab).min(self.per_slab) * self.unit;
+        // What is not used of the last one stays untouched.
+        let copy = |(n, slab): (usize, &MmapMut)| {
+            let used = (self.users.len() - n * self.per_slab).min(self.per_slab) * self.unit;
+            let mut copy = zeros(slab.len(), false);
+            copy[..used].copy_from_slice(&slab[..used]);
+            copy
+        };
         Self {
             unit: self.unit,
             places: self.places.clone(),
             users: self.users.clone(),
             free: self.free.clone(),
-            slabs: self.slabs.iter().enumerate().map(|(n, slab)| slab.copy(used(n))).collect(),
+            slabs: self.slabs.iter().enumerate().map(copy).collect(),
             per_slab: self.per_slab,
             huge_pages: self.huge_pages,
             zeros: self.zeros.clone(),

@@ -15,6 +15,7 @@ mod changes;
 mod contents;
 mod fault;
 mod geometry;
+pub mod memory;
 mod oob;
 mod op;
 mod power;

@@ -3,10 +3,10 @@
 //! Rows that lie by logical page are read all over: in pages of 4 KiB the processor looks most of them up anew, which took
 //! 3 (a map of 15 MB) to 12% (4 TB) of a run's time. In huge pages it does not.
 
-use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
+use nandle_nand::memory;
 
 const WORD: usize = size_of::<u32>();
 /// From so many bytes on a row is worth huge pages.
@@ -14,22 +14,14 @@ const LONG: usize = 2 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Zeros {
-    /// At least one word.
     memory: MmapMut,
     len: usize,
 }
 
 impl Zeros {
     pub fn new(len: usize) -> Self {
-        let bytes = WORD * len.max(1);
-        let Ok(memory) = MmapMut::map_anon(bytes) else {
-            handle_alloc_error(Layout::from_size_align(bytes, WORD).unwrap_or(Layout::new::<u32>()))
-        };
-        // Systems without them do as well, more slowly.
-        #[cfg(target_os = "linux")]
-        if bytes >= LONG {
-            let _ = memory.advise(memmap2::Advice::HugePage);
-        }
+        let bytes = WORD * len;
+        let memory = memory::zeros(bytes, bytes >= LONG);
         Self { memory, len }
     }
 }
@@ -47,14 +39,14 @@ impl Deref for Zeros {
 
     #[inline]
     fn deref(&self) -> &[u32] {
-        &bytemuck::cast_slice(&self.memory)[..self.len]
+        bytemuck::cast_slice(&self.memory[..WORD * self.len])
     }
 }
 
 impl DerefMut for Zeros {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u32] {
-        &mut bytemuck::cast_slice_mut(&mut self.memory)[..self.len]
+        bytemuck::cast_slice_mut(&mut self.memory[..WORD * self.len])
     }
 }
 

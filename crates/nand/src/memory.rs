@@ -1,0 +1,20 @@
+//! Memory from the system: zeros, each page of which is taken at its first touch.
+
+use std::alloc::{Layout, handle_alloc_error};
+
+use memmap2::MmapMut;
+
+/// So many zeros, at least one; in huge pages, if that is wanted and the system has them.
+#[must_use]
+pub fn zeros(bytes: usize, huge_pages: bool) -> MmapMut {
+    let bytes = bytes.max(1);
+    let Ok(memory) = MmapMut::map_anon(bytes) else {
+        handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
+    };
+    // Systems without them do as well, more slowly.
+    #[cfg(target_os = "linux")]
+    if huge_pages {
+        let _ = memory.advise(memmap2::Advice::HugePage);
+    }
+    memory
+}
