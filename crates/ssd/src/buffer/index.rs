@@ -37,52 +37,54 @@ impl Index {
     /// The slot of `lpn`; none if it lies behind the last page.
     #[inline(always)]
     pub fn slot(&self, lpn: u32) -> Option<u32> {
-        let run = *self.runs.get((lpn >> BITS) as usize)?;
+        let run = self.runs.get((lpn >> BITS) as usize)?;
         self.slots[run as usize][lpn as usize % PAGES].checked_sub(1)
     }
 
     /// Brings what says where the slot of `lpn` is into the processor's cache.
     #[inline]
     pub fn prefetch_run(&self, lpn: u32) {
-        prefetch_index(&*self.runs, (lpn >> BITS) as usize);
+        self.runs.prefetch((lpn >> BITS) as usize);
     }
     /// Then its slot.
     #[inline]
     pub fn prefetch_slot(&self, lpn: u32) {
-        if let Some(&run) = self.runs.get((lpn >> BITS) as usize) {
+        if let Some(run) = self.runs.get((lpn >> BITS) as usize) {
             prefetch_index(self.slots.as_flattened(), run as usize * PAGES + lpn as usize % PAGES);
         }
     }
 
     /// `lpn`, which has no slot, gets this one.
     pub fn insert(&mut self, lpn: u32, slot: u32) {
-        let run = &mut self.runs[(lpn >> BITS) as usize];
-        if *run == 0 {
-            *run = self.free.pop().unwrap_or_else(|| {
+        let at = (lpn >> BITS) as usize;
+        let mut run = self.runs.at(at);
+        if run == 0 {
+            run = self.free.pop().unwrap_or_else(|| {
                 self.slots.push([0; PAGES]);
                 self.used.push(0);
                 self.slots.len() as u32 - 1
             });
+            self.runs.set(at, run);
         }
-        let run = *run as usize;
+        let run = run as usize;
         self.slots[run][lpn as usize % PAGES] = slot + 1;
         self.used[run] += 1;
     }
 
     /// `lpn`, which has a slot, has this one now.
     pub fn replace(&mut self, lpn: u32, slot: u32) {
-        let run = self.runs[(lpn >> BITS) as usize] as usize;
+        let run = self.runs.at((lpn >> BITS) as usize) as usize;
         self.slots[run][lpn as usize % PAGES] = slot + 1;
     }
 
     /// `lpn` has no slot any more.
     pub fn remove(&mut self, lpn: u32) {
         let at = (lpn >> BITS) as usize;
-        let run = self.runs[at];
+        let run = self.runs.at(at);
         self.slots[run as usize][lpn as usize % PAGES] = 0;
         self.used[run as usize] -= 1;
         if self.used[run as usize] == 0 {
-            self.runs[at] = 0;
+            self.runs.set(at, 0);
             self.free.push(run);
         }
     }

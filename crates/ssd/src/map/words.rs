@@ -1,7 +1,6 @@
 //! A word for each logical page: a small drive's all in a row, a large one's in leaves that appear when they are written.
 
 use crate::zeros::Zeros;
-use prefetch_index::prefetch_index;
 
 /// Words of a leaf: a line of the processor's cache.
 const LEAF: usize = 16;
@@ -40,12 +39,12 @@ impl Words {
     #[inline]
     fn place(&self, page: u32) -> usize {
         let page = page as usize;
-        if self.in_leaves { self.leaves[page / LEAF] as usize * LEAF + page % LEAF } else { page }
+        if self.in_leaves { self.leaves.at(page / LEAF) as usize * LEAF + page % LEAF } else { page }
     }
 
     #[inline]
     pub(super) fn get(&self, page: u32) -> u32 {
-        self.words[self.place(page)]
+        self.words.at(self.place(page))
     }
 
     /// Writes a word, and gives what it was.
@@ -56,7 +55,9 @@ impl Words {
         if place < LEAF && self.in_leaves {
             place += self.leaf(page);
         }
-        std::mem::replace(&mut self.words[place], word)
+        let before = self.words.at(place);
+        self.words.set(place, word);
+        before
     }
 
     /// Where a new leaf for `page` begins.
@@ -64,7 +65,7 @@ impl Words {
     fn leaf(&mut self, page: u32) -> usize {
         let leaf = self.used;
         self.used += 1;
-        self.leaves[page as usize / LEAF] = leaf;
+        self.leaves.set(page as usize / LEAF, leaf);
         leaf as usize * LEAF
     }
 
@@ -73,9 +74,9 @@ impl Words {
     pub(super) fn prefetch(&self, page: u32) {
         let page = page as usize;
         if !self.in_leaves {
-            prefetch_index(&*self.words, page);
-        } else if let Some(&leaf) = self.leaves.get(page / LEAF) {
-            prefetch_index(&*self.words, leaf as usize * LEAF + page % LEAF);
+            self.words.prefetch(page);
+        } else if let Some(leaf) = self.leaves.get(page / LEAF) {
+            self.words.prefetch(leaf as usize * LEAF + page % LEAF);
         }
     }
 
@@ -83,11 +84,12 @@ impl Words {
     pub(super) fn written(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         // In a row there is one part, which holds all pages.
         let row = (!self.in_leaves).then_some((0, 0, self.len));
-        let leaves = self.leaves.iter().enumerate().filter(|&(_, &leaf)| leaf != 0);
-        let leaves = leaves.map(|(n, &leaf)| (n * LEAF, leaf as usize * LEAF, LEAF));
+        let number = if self.in_leaves { self.len.div_ceil(LEAF) } else { 0 };
+        let leaves = self.leaves.range(0..number).enumerate().filter(|&(_, leaf)| leaf != 0);
+        let leaves = leaves.map(|(n, leaf)| (n * LEAF, leaf as usize * LEAF, LEAF));
         row.into_iter().chain(leaves).flat_map(|(page, at, len)| {
-            let words = self.words[at..at + len].iter().enumerate();
-            words.filter(|&(_, &word)| word != 0).map(move |(n, &word)| ((page + n) as u32, word))
+            let words = self.words.range(at..at + len).enumerate();
+            words.filter(|&(_, word)| word != 0).map(move |(n, word)| ((page + n) as u32, word))
         })
     }
 }
