@@ -113,9 +113,10 @@ fn measure(sets: &[&str]) -> Vec<(&'static str, Vec<(f64, f64)>)> {
     all
 }
 
-/// Whether what the server says is `least` to `most` of what clients measured.
+/// Whether what the server says is `least` to `most` of what clients measured, at one of several times. A client that is held up
+/// itself measures more than the server can see.
 fn compare(sets: &[&str], least: f64, most: f64) {
-    for attempt in 1.. {
+    for attempt in 1..=ATTEMPTS {
         let (mut busy, mut high, mut low) = (false, vec![], vec![]);
         for (name, mut runs) in measure(sets) {
             runs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -127,16 +128,18 @@ fn compare(sets: &[&str], least: f64, most: f64) {
             high.extend((ratio > most).then(|| format!("{name}: {ratio:.2}")));
             low.extend((ratio < least).then(|| format!("{name}: {ratio:.2}")));
         }
-        if high.is_empty() && (low.is_empty() || busy && attempt == ATTEMPTS) {
+        if high.is_empty() && low.is_empty() {
             return;
         }
-        assert!(busy && attempt < ATTEMPTS, "not {least} to {most}: {high:?}, {low:?}");
+        let forgiven = high.is_empty() && busy;
+        assert!(attempt < ATTEMPTS || forgiven, "not {least} to {most}: {high:?}, {low:?}");
     }
 }
 
 #[test]
 fn a_drive_faster_than_the_host_is_said_to_be_as_slow_as_its_client_finds_it() {
-    compare(FAST, 0.6, 1.15);
+    // The client's own part is as long as the drive's.
+    compare(FAST, 0.3, 1.15);
 }
 
 #[test]
