@@ -90,10 +90,10 @@ impl Footprint {
             let end = r.offset.saturating_add(r.bytes);
             self.end_bytes = self.end_bytes.max(end);
             if r.op != Op::Trim {
+                let (first, last) = (r.offset >> CHUNK_BITS, (end - 1) >> CHUNK_BITS);
+                self.chunks.insert(first);
                 // Only nonsense is longer than 4 GiB.
-                (r.offset >> CHUNK_BITS..=(end - 1) >> CHUNK_BITS)
-                    .take(4096)
-                    .for_each(|chunk| self.chunks.insert(chunk));
+                (first..=last).skip(1).take(4095).for_each(|chunk| self.chunks.insert(chunk));
             }
         }
     }

@@ -103,7 +103,7 @@ impl Lines {
     }
 
     /// The next line without its end.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self) -> Result<Option<&[u8]>, Error> {
         let mut searched = self.start;
         loop {

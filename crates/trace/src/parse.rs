@@ -39,17 +39,18 @@ pub(crate) fn int(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The digits at the beginning, of at most 19, as a number, and how many they are; none if there is something else.
-///
-/// Eight at a time are checked and added up as one word.
-#[inline]
+#[inline(always)]
 fn leading(bytes: &[u8]) -> Option<(u64, usize)> {
-    let (mut n, mut at) = (0, 0);
-    while at <= 8
-        && let Some(eight) = bytes.get(at..at + 8).and_then(|some| eight_digits(some.try_into().ok()?))
+    const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    let (mut n, mut at) = bytes.first_chunk().map_or((0, 0), up_to_eight);
+    if at == 8
+        && let Some(further) = bytes[at..].first_chunk()
     {
-        n = n * 100_000_000 + eight;
-        at += 8;
+        let (low, digits) = up_to_eight(further);
+        n = n * POWERS[digits] + low;
+        at += digits;
     }
+    // One by one: the end of a line, and what goes beyond sixteen.
     while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|&digit| digit <= 9) {
         if at == 19 {
             return None;
@@ -60,20 +61,21 @@ fn leading(bytes: &[u8]) -> Option<(u64, usize)> {
     (at > 0).then_some((n, at))
 }
 
-/// Eight digits as a number, if they are.
-#[inline]
-fn eight_digits(bytes: [u8; 8]) -> Option<u64> {
-    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let word = u64::from_le_bytes(bytes);
-    // Adding 6 carries into the high half for what follows '9'.
-    if word & HIGH != ZEROS || word.wrapping_add(0x0606_0606_0606_0606) & HIGH != ZEROS {
-        return None;
-    }
+/// The number that the digits at the beginning make, and how many they are: all of them at once, as one word.
+#[inline(always)]
+fn up_to_eight(bytes: &[u8; 8]) -> (u64, usize) {
+    let word = u64::from_le_bytes(*bytes) ^ 0x3030_3030_3030_3030;
+    // A digit is below 10, so that adding 6 leaves its high half empty. What carries comes from no digit, and goes to
+    // the bytes behind it.
+    let others = (word | word.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
+    let digits = others.trailing_zeros() / 8;
+    // Zeros come in front. In two steps, as there may be no digit at all.
+    let half = 32 - 4 * digits;
+    let word = word << half << half;
     // Neighbours are joined: digits to pairs, pairs to fours, fours to eight.
-    let pairs = (word & !HIGH).wrapping_mul(10 * 256 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
+    let pairs = word.wrapping_mul(10 * 256 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100 * 65_536 + 1) >> 16 & 0x0000_ffff_0000_ffff;
-    Some(fours.wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32)
+    (fours.wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32, digits as usize)
 }
 
 /// A hexadecimal integer, with or without 0x.
@@ -136,18 +138,18 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    #[inline]
+    #[inline(always)]
     pub fn comma(line: &'a [u8]) -> Self {
         Fields { rest: Some(line), sep: Sep::Comma, number: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn blank(line: &'a [u8]) -> Self {
         Fields { rest: Some(line), sep: Sep::Blank, number: 0 }
     }
 
     /// The next field, if it is a plain number and nothing else; else nothing has happened.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Option<u64> {
         let rest = self.rest?;
         let start = usize::from(self.sep == Sep::Blank && rest.first() == Some(&b' '));
@@ -164,28 +166,23 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn try_next(&mut self) -> Option<&'a [u8]> {
         self.number += 1;
         let rest = self.rest?;
+        // Fields are short: a search for many bytes at once would not pay.
         match self.sep {
-            Sep::Comma => match memchr::memchr(b',', rest) {
-                Some(at) => {
-                    self.rest = Some(&rest[at + 1..]);
-                    Some(rest[..at].trim_ascii())
-                }
-                None => {
-                    self.rest = None;
-                    Some(rest.trim_ascii())
-                }
-            },
+            Sep::Comma => {
+                let at = rest.iter().position(|&b| b == b',');
+                self.rest = at.map(|at| &rest[at + 1..]);
+                Some(rest[..at.unwrap_or(rest.len())].trim_ascii())
+            }
             Sep::Blank => {
                 let rest = rest.trim_ascii_start();
                 if rest.is_empty() {
                     self.rest = None;
                     return None;
                 }
-                // Fields are short: a search for many bytes at once would not pay.
                 let at = rest.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(rest.len());
                 self.rest = Some(&rest[at..]);
                 Some(&rest[..at])
@@ -193,7 +190,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, what: &str) -> Result<&'a [u8], String> {
         match self.try_next() {
             Some(field) => Ok(field),
@@ -201,7 +198,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn int(&mut self, what: &str) -> Result<u64, String> {
         if let Some(n) = self.number() {
             return Ok(n);
@@ -218,8 +215,27 @@ impl<'a> Fields<'a> {
         hex(field).ok_or_else(|| self.wrong(field, what, "a hexadecimal number"))
     }
 
+    /// A number of at most `most`; nothing stands for 0.
+    #[inline(always)]
+    pub fn up_to(&mut self, what: &str, most: u64) -> Result<u64, String> {
+        let before = self.rest;
+        if let Some(n) = self.number() {
+            if n <= most {
+                return Ok(n);
+            }
+            (self.rest, self.number) = (before, self.number - 1);
+        }
+        let field = self.next(what)?;
+        match field {
+            b"" => Ok(0),
+            _ => int(field)
+                .filter(|&n| n <= most)
+                .ok_or_else(|| self.wrong(field, what, &format!("a number up to {most}"))),
+        }
+    }
+
     /// An integer in units of `unit` bytes, as bytes.
-    #[inline]
+    #[inline(always)]
     pub fn units(&mut self, what: &str, unit: u64) -> Result<u64, String> {
         let n = self.int(what)?;
         match n.checked_mul(unit) {
@@ -228,7 +244,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn time(&mut self, what: &str, unit: u64) -> Result<u64, String> {
         let before = self.rest;
         if let Some(n) = self.number() {
@@ -245,7 +261,7 @@ impl<'a> Fields<'a> {
     }
 
     /// `1` or `0`, of which `read` means a read.
-    #[inline]
+    #[inline(always)]
     pub fn bit_op(&mut self, read: u8) -> Result<Op, String> {
         let field = self.next("type")?;
         match field {

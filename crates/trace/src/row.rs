@@ -71,11 +71,16 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
+    #[inline]
     pub fn id(&mut self, name: &[u8]) -> Result<u32, String> {
         // Rows of one volume come in runs: skip the hash for them.
-        if !self.names.is_empty() && self.last.0 == name {
+        if !self.names.is_empty() && self.last.0.iter().eq(name) {
             return Ok(self.last.1);
         }
+        self.other(name)
+    }
+
+    fn other(&mut self, name: &[u8]) -> Result<u32, String> {
         let id = match self.ids.get(name) {
             Some(&id) => id,
             None => {

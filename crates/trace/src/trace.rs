@@ -228,8 +228,7 @@ impl Trace {
         let mut rows = std::mem::take(self.order.rows());
         let mut kept = from;
         for at in from..rows.len() {
-            let mut row = rows[at];
-            let volume = row.volume as usize;
+            let volume = rows[at].volume as usize;
             while self.bases.len() <= volume {
                 let base = self.base_of(self.bases.len() as u32)?;
                 self.bases.push(base);
@@ -240,13 +239,14 @@ impl Trace {
                 self.others += 1;
                 continue;
             };
+            let row = &mut rows[at];
             if self.layout.is_none() && self.bases.len() > 1 && self.options.volume.is_none() {
-                self.check_stride(&row)?;
+                self.check_stride(row)?;
             }
             row.offset += base;
             self.end = self.end.max(row.offset + row.bytes);
-            if base > 0 || kept < at {
-                rows[kept] = row;
+            if kept < at {
+                rows[kept] = rows[at];
             }
             kept += 1;
         }

@@ -1,6 +1,6 @@
 //! This project's csv: a header `time_ns,op,offset,bytes[,stream][,object][,fua]` in any order, then rows.
 use crate::Op;
-use crate::parse::{Fields, int, show};
+use crate::parse::{Fields, show};
 use crate::row::{LineFormat, Parsed, Row, Volumes};
 
 /// The columns, in the order in which they are written.
@@ -66,17 +66,8 @@ impl LineFormat for Nandle {
                 }
                 Some(2) => row.offset = fields.int("offset")?,
                 Some(3) => row.bytes = fields.int("bytes")?,
-                Some(4) => {
-                    let n = fields.next("stream")?;
-                    let parsed = if n.is_empty() { Some(0) } else { int(n).and_then(|n| n.try_into().ok()) };
-                    row.stream = parsed.ok_or_else(|| fields.wrong(n, "stream", "a number up to 65535"))?;
-                }
-                Some(5) => {
-                    let n = fields.next("object")?;
-                    let parsed = if n.is_empty() { Some(0) } else { int(n).and_then(|n| n.try_into().ok()) };
-                    row.object =
-                        parsed.ok_or_else(|| fields.wrong(n, "object", "a number up to 4294967295"))?;
-                }
+                Some(4) => row.stream = fields.up_to("stream", u16::MAX.into())? as u16,
+                Some(5) => row.object = fields.up_to("object", u32::MAX.into())? as u32,
                 Some(6) => {
                     row.fua = match fields.next("fua")? {
                         b"0" | b"false" | b"" => false,
