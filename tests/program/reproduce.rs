@@ -1,8 +1,10 @@
 //! Goal: `nandle reproduce` gives every claim of every paper a verdict, the same with any number of
 //! threads, and says what is wrong with bad input.
-//! Method: the command on single claims at quick size; all papers whole when `NANDLE_NIGHTLY` is set.
+//! Method: the command on single claims at quick size, and whole those papers that take seconds; all papers whole when
+//! `NANDLE_NIGHTLY` is set.
 //! Expectations are the papers' directions, and only those that do come out.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use assert_cmd::Command;
@@ -52,6 +54,33 @@ fn published(paper: &str) -> String {
     page(&format!("docs/reproduction/data/{paper}/reproduction.md"))
 }
 
+/// All of `paper`, which is what the documentation has of it, to the last figure of its tables.
+fn whole(paper: Paper, quick: bool) -> Report {
+    let options = Options { quick, threads: 2, ..Options::default() };
+    let report = run(paper, &options, &AtomicBool::new(false), &|_| {}).expect("it runs");
+    let (folder, renew) = if quick { ("data", RENEW) } else { ("data/full-size", RENEW_FULL) };
+    let folder = format!("docs/reproduction/{folder}/{}", paper.name());
+    let (ours, published) = (report.markdown(), page(&format!("{folder}/reproduction.md")));
+    let stale = ours.lines().zip(published.lines()).find(|(ours, published)| ours != published);
+    assert!(ours == published, "{folder} is stale; {renew}\nfirst difference: {stale:?}");
+    let ledger = serde_json::to_string_pretty(&report.ledger()).expect("plain data");
+    assert!(
+        ledger + "\n" == page(&format!("{folder}/ledger.json")),
+        "{folder}/ledger.json is stale; {renew}"
+    );
+    report
+}
+
+/// WAFLASH at quick size, run once for all who look at it.
+fn waflash() -> &'static Report {
+    static REPORT: OnceLock<Report> = OnceLock::new();
+    REPORT.get_or_init(|| whole(named("waflash"), true))
+}
+
+fn named(name: &str) -> Paper {
+    Paper::all().find(|paper| paper.name() == name).expect("a paper of this name")
+}
+
 /// The figures of a claim whose description contains `what`.
 fn ours(report: &Report, id: &str, what: &str) -> f64 {
     let claim = report.claims.iter().find(|c| c.id == id && c.what.contains(what));
@@ -72,9 +101,8 @@ fn threads_change_nothing() {
 
 #[test]
 fn buffers_on_the_twins() {
-    let (report, _) = report("waflash", &["--claim", "waflash-vs-mca"]);
     let id = "waflash-vs-mca";
-    let (pc_lru, mca) = (ours(&report, id, "pc-lru"), ours(&report, id, "mca"));
+    let (pc_lru, mca) = (ours(waflash(), id, "pc-lru"), ours(waflash(), id, "mca"));
     assert!(pc_lru < mca && mca < 1.0, "pc-lru {pc_lru}, mca {mca}, lru 1");
 }
 
@@ -103,8 +131,7 @@ fn the_micron_takes_random_writes_as_fast_as_measured() {
 
 #[test]
 fn unaligned_writes_make_tails() {
-    let (report, _) = report("waflash", &["--claim", "waflash-fig1-tail"]);
-    let table = report.tables.iter().find(|t| t.title.contains("to none")).expect("the table by rate");
+    let table = waflash().tables.iter().find(|t| t.title.contains("to none")).expect("the table by rate");
     let ratios = table.rows.iter().map(|r| serde_json::to_value(&r[1]).expect("plain data"));
     // At every rate, with a buffer and without.
     assert!(ratios.into_iter().all(|r| r.as_f64().expect("a figure") > 1.5), "{table:?}");
@@ -173,6 +200,15 @@ fn bad_input_is_one_clear_error() {
     }
 }
 
+/// The others take minutes: at night.
+#[test]
+fn papers_that_take_seconds_are_as_published() {
+    waflash();
+    for name in ["pc-lru-poster", "across"] {
+        whole(named(name), true);
+    }
+}
+
 #[test]
 fn every_claim_gets_a_verdict() {
     if std::env::var_os("NANDLE_NIGHTLY").is_none() {
@@ -180,8 +216,7 @@ fn every_claim_gets_a_verdict() {
         return;
     }
     for paper in Paper::all() {
-        let options = Options { quick: true, threads: 2, ..Options::default() };
-        let report = run(paper, &options, &AtomicBool::new(false), &|_| {}).expect("it runs");
+        let report = whole(paper, true);
         for id in paper.claims() {
             let of = || report.claims.iter().filter(|c| c.id == *id);
             assert!(of().count() > 0, "{id}");
@@ -189,8 +224,6 @@ fn every_claim_gets_a_verdict() {
             assert_eq!(silent, None, "a claim that is not met says why");
         }
         assert!(report.claims.iter().any(|c| c.verdict == Verdict::Met), "{}", paper.name());
-        let name = paper.name();
-        assert!(report.markdown() == published(name), "docs/reproduction/data/{name} is stale; {RENEW}");
     }
 }
 
@@ -201,14 +234,7 @@ fn full_sizes_are_as_published() {
         return;
     }
     for paper in Paper::all().filter(|paper| paper.name() != "ablation") {
-        let options = Options { threads: 2, ..Options::default() };
-        let report = run(paper, &options, &AtomicBool::new(false), &|_| {}).expect("it runs");
-        let name = paper.name();
-        let published = page(&format!("docs/reproduction/data/full-size/{name}/reproduction.md"));
-        assert!(
-            report.markdown() == published,
-            "docs/reproduction/data/full-size/{name} is stale; {RENEW_FULL}"
-        );
+        whole(paper, false);
     }
 }
 

@@ -185,6 +185,9 @@ fn documents_name_files_that_exist() {
     }
 }
 
+/// Folders whose pages are written by hand.
+const PAGES: [&str; 4] = ["docs", "docs/schemes", "docs/reproduction", "docs/reproduction/setup"];
+
 /// The anchors of a page: its headings, as GitHub and mdBook name them.
 fn anchors(page: &str) -> Vec<String> {
     let mut fenced = false;
@@ -211,7 +214,7 @@ fn links_lead_somewhere() {
         "python/README.md",
     ];
     let mut pages: Vec<PathBuf> = documents.iter().map(|name| root().join(name)).collect();
-    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+    for folder in PAGES {
         let entries = std::fs::read_dir(root().join(folder)).expect("readable").flatten();
         pages.extend(entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
     }
@@ -260,7 +263,7 @@ fn the_book_has_every_page() {
     for page in &linked {
         assert!(root().join("docs").join(page).is_file(), "docs/SUMMARY.md names {page}");
     }
-    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+    for folder in PAGES {
         for entry in std::fs::read_dir(root().join(folder)).expect("readable").flatten() {
             let path = entry.path();
             let name = path.strip_prefix(root().join("docs")).expect("inside").to_string_lossy().into_owned();
@@ -328,7 +331,7 @@ fn words(page: &str) -> usize {
 #[test]
 fn the_documentation_is_short() {
     let mut all = 0;
-    for folder in ["docs", "docs/schemes", "docs/reproduction"] {
+    for folder in PAGES {
         for entry in std::fs::read_dir(root().join(folder)).expect("readable").flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|e| e == "md") {
@@ -344,6 +347,26 @@ fn the_documentation_is_short() {
     assert!(readme.lines().count() <= 100, "README.md is longer than two screens");
     let wide = readme.lines().find(|line| columns(line) > 110 && !line.starts_with('|'));
     assert_eq!(wide, None, "README.md is wider than a screen");
+}
+
+/// What holds, what does not and why, without scrolling: the rest is in the page's set-up and in the generated tables.
+#[test]
+fn a_page_of_figures_is_one_screen() {
+    let mut pages = 0;
+    for entry in std::fs::read_dir(root().join("docs/reproduction")).expect("readable").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|e| e != "md") {
+            continue;
+        }
+        let (name, text) = (path.display(), std::fs::read_to_string(&path).expect("readable"));
+        let (lines, words) = (text.lines().count(), words(&text));
+        assert!(lines <= 50, "{name} has {lines} lines: expected at most 50");
+        assert!(words <= 650, "{name} has {words} words: expected at most 650");
+        let wide = text.lines().find(|line| line.chars().count() > 170);
+        assert_eq!(wide, None, "{name} is wider than 170 columns");
+        pages += 1;
+    }
+    assert!(pages > 8, "{pages} pages");
 }
 
 #[test]
