@@ -297,6 +297,9 @@ impl<'a> Replayer<'a> {
         if feed.is_empty() && !self.refill(feed)? {
             return Ok(None);
         }
+        if let Some(later) = feed.ahead(3 * LOOK_AHEAD) {
+            self.ssd.prefetch_leaf(address.near(later));
+        }
         if let Some(soon) = feed.ahead(2 * LOOK_AHEAD) {
             self.ssd.prefetch_map(address.near(soon));
         }

@@ -245,6 +245,7 @@ impl Ssd {
     #[inline(always)]
     fn send_one(&mut self, slot: u32, mut ticket: Ticket) -> bool {
         let Some(buffer) = &self.buffer else { return false };
+        self.prefetch_next(buffer, slot);
         let &Entry { lpn, mask, .. } = buffer.entry(slot);
         let load = self.schemes.look_up(&mut self.flash, lpn, mask);
         if self.flash.map().cache().is_some() {
@@ -258,6 +259,21 @@ impl Ssd {
         self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();
         true
+    }
+
+    /// Who came after `slot` will mostly leave after it, and came long ago: brings what is known of its page into the
+    /// processor's cache.
+    #[inline(always)]
+    fn prefetch_next(&self, buffer: &Buffer, slot: u32) {
+        let Some(next) = buffer.newer(slot) else { return };
+        let lpn = buffer.entry(next).lpn;
+        buffer.prefetch_slot(lpn);
+        self.flash.fragments().prefetch(lpn);
+        if let Some(later) = buffer.newer(next) {
+            let lpn = buffer.entry(later).lpn;
+            buffer.prefetch_run(lpn);
+            self.flash.fragments().prefetch_leaf(lpn);
+        }
     }
 
     /// Sends entries of the buffer to flash as one write.

@@ -311,8 +311,13 @@ impl Ssd {
 
     // ---- the processor's cache ----------------------------------------------------------------------
 
-    /// The host is about to ask for sector `lsn`: brings its place in the map into the processor's
+    /// The host is about to ask for sector `lsn`: brings what leads to its place in a large map into the processor's
     /// cache. Changes nothing but how long the next requests take to simulate.
+    #[inline]
+    pub fn prefetch_leaf(&self, lsn: u64) {
+        self.flash.fragments().prefetch_leaf(self.flash.media().split(lsn).0);
+    }
+    /// As [`Ssd::prefetch_leaf`], some requests later: its place in the map.
     #[inline]
     pub fn prefetch_map(&self, lsn: u64) {
         let lpn = self.flash.media().split(lsn).0;

@@ -73,6 +73,11 @@ impl Fragments {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Brings what leads to the word of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch_leaf(&self, lpn: u32) {
+        self.words.prefetch_leaf(lpn);
+    }
     /// Brings the word of `lpn` into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, lpn: u32) {
@@ -102,6 +107,11 @@ impl Fragments {
     pub fn single(&self, lpn: u32) -> Option<Ppn> {
         let word = self.words.get(lpn);
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
+    }
+    /// Of `lpn` and the pages behind it, as far as they have [a single one](Self::single) or none, and not necessarily
+    /// all of these: its number + 1, or 0.
+    pub(crate) fn singles(&self, lpn: u32) -> impl Iterator<Item = u32> + '_ {
+        self.words.row(lpn).take_while(|word| word & LIST == 0)
     }
     /// Logical pages that need more than their word.
     pub fn lists_in_use(&self) -> usize {

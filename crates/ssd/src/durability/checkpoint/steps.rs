@@ -81,10 +81,21 @@ impl Durability {
             flash.seal_units(first, first + (page_bytes / 4) as u32);
         }
         let seq = flash.media_mut().array_mut().take_seq();
-        let mut body = vec![];
+        let mut body = Vec::with_capacity(page_bytes);
         let mut key = first;
         while key < keys {
             let before = body.len();
+            // Most entries are one word: as many at a time as there are.
+            if key < flash.logical_pages() {
+                let room = (page_bytes - HEADER_BYTES - before) / 4;
+                for word in flash.fragments().singles(key).take(room) {
+                    body.extend_from_slice(&word.to_le_bytes());
+                }
+                key += ((body.len() - before) / 4) as u32;
+            }
+            if body.len() > before {
+                continue;
+            }
             write_entry(flash, key, &mut body);
             if HEADER_BYTES + body.len() > page_bytes {
                 body.truncate(before);
