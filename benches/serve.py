@@ -277,8 +277,9 @@ def main() -> int:
             for server in servers[2:]:
                 server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
             if (program.parent / "examples/nvme_load").is_file():
-                servers.append(Nvme("NVMe/TCP", program, "--timing", "off"))
-                servers[-1].run(64, "write", 31, 1, 10 * args.seconds)
+                for name, how in (("NVMe/TCP", ["--timing", "off"]), ("NVMe/TCP in real time", FAST)):
+                    servers.append(Nvme(name, program, *how))
+                    servers[-1].run(64, "write", 31, 1, 10 * args.seconds)
             else:
                 print("SKIPPED: NVMe/TCP, whose client is not there; expected `cargo build --release --examples` first")
             ceiling(servers, args.rounds, args.seconds)

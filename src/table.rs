@@ -104,6 +104,10 @@ fn users(t: &mut String, s: &Summary) {
         let (write, trim) = (&user.write, Requests::from(&user.trim));
         let kinds = [("- read", &user.read), ("- write", write), ("- trim", &trim), ("- flush", &user.flush)];
         kinds.into_iter().filter(|(_, r)| r.requests > 0).for_each(|(name, r)| line(t, name, r, s.untimed));
+        if let Some(waf) = user.waf {
+            let (programmed, copied) = (bytes(user.programmed_bytes), bytes(user.copied_bytes));
+            let _ = writeln!(t, "  - flash {programmed:>12} programmed, {copied} copied: WAF {waf:.3}");
+        }
     }
     if s.users.len() > USERS {
         let _ = writeln!(t, "          and {} users more, in summary.json", s.users.len() - USERS);
@@ -371,23 +375,26 @@ fn streams(t: &mut String, s: &Summary) {
         let _ = writeln!(
             t,
             "\n{:<14} {:>12} {:>12} {:>10} {:>10}",
-            "streams", "host", "media", "WAF", "of media"
+            "streams", "host", "media", "WAF", "of drive's"
         );
-        let all = st.per_stream.iter().map(|stream| stream.media_bytes).sum::<u64>().max(1);
         for stream in st.per_stream.iter().filter(|stream| stream.media_bytes > 0) {
             let name = match stream.kind.as_str() {
                 "stream" | "handle" => format!("{} {}", stream.kind, stream.stream),
                 kind => kind.to_owned(),
             };
             let waf = stream.waf.map_or_else(|| "-".into(), |waf| format!("{waf:.3}"));
-            let share = stream.media_bytes as f64 / all as f64 * 100.0;
             let _ = writeln!(
                 t,
                 "  {name:<12} {:>12} {:>12} {waf:>10} {:>10}",
                 bytes(stream.host_bytes),
                 bytes(stream.media_bytes),
-                format!("{share:.1}%")
+                format!("{:.3}", stream.waf_part)
             );
+        }
+        if s.waf_parts.parity > 0.0 {
+            let (name, part) = ("parity", s.waf_parts.parity);
+            let media = bytes(s.flash.programs.parity * (s.flash.bytes_programmed / s.flash.programs.total));
+            let _ = writeln!(t, "  {name:<12} {:>12} {media:>12} {:>10} {part:>10.3}", "-", "-");
         }
     }
     if st.calls + st.refused > 0 {

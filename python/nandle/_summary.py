@@ -89,6 +89,12 @@ class User(Record):
     """Trims."""
     flush: Requests
     """Flushes."""
+    programmed_bytes: int
+    """Bytes of the pages programmed for the host in which its sectors were new (of a page of several users, its part)."""
+    copied_bytes: int
+    """Bytes programmed to move sectors that it had written: by collection, wear levelling and merges."""
+    waf: float | None
+    """Both over what it wrote; null until it wrote."""
 
 
 class Flash(Record):

@@ -109,7 +109,7 @@ fn waf(value: &Value) -> String {
 }
 
 fn rate(value: &Value) -> String {
-    let n = number(value);
+    let Some(n) = value.as_f64() else { return "-".into() };
     if n >= 9.95 { count(n.round() as u64) } else { format!("{n:.1}") }
 }
 

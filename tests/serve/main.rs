@@ -3,6 +3,7 @@
 #[path = "../served/mod.rs"]
 mod served;
 
+mod accounts;
 mod copies;
 mod ctl;
 mod damage;

@@ -38,7 +38,7 @@ use crate::Error;
 use crate::address::Address;
 use crate::explain::Explain;
 use crate::measure::summary::{Prepare, Recovery, Trace};
-use crate::measure::{IoLog, Meter};
+use crate::measure::{Charges, IoLog, Meter};
 use crate::oracle::Oracle;
 
 /// Slots are numbered in the low bits of a command's id: at most as many as `queue.depth` may be.
@@ -114,6 +114,8 @@ pub struct Replayer<'a> {
     pub oracle: Option<Oracle>,
     /// Every request, if wanted.
     pub io: Option<IoLog>,
+    /// What the flash does for each of several users, from the first phase that has some.
+    charges: Option<Charges>,
     /// The account of the first requests, if one is wanted.
     explain: Option<Explain>,
     /// Contents of requests under way that are kept for the oracle.
@@ -163,6 +165,7 @@ impl<'a> Replayer<'a> {
             meter: Meter::default(),
             oracle: None,
             io: None,
+            charges: None,
             explain: None,
             under_way: UnderWay::default(),
             trace: Trace::default(),
@@ -270,6 +273,10 @@ impl<'a> Replayer<'a> {
             // What repeats goes on counting.
             if self.meter.users.len() != rows.len() {
                 self.meter.begin_users(rows);
+                self.ssd.keep_changes();
+                let mut charges = Charges::new(&self.ssd);
+                charges.take(&mut self.ssd);
+                self.charges = Some(charges);
             }
             self.turns = Turns::Each(users);
             self.together(address, begin, end)
@@ -284,7 +291,18 @@ impl<'a> Replayer<'a> {
             self.step()?;
         }
         self.turns = Turns::None;
+        self.charged();
         result
+    }
+
+    /// What was programmed is counted for those for whom it was.
+    fn charged(&mut self) {
+        if let Some(charges) = &mut self.charges {
+            charges.take(&mut self.ssd);
+            for (row, user) in (0..).zip(&mut self.meter.users) {
+                user.flash = charges.of(row);
+            }
+        }
     }
 
     fn knows_objects(&self) -> bool {
@@ -511,10 +529,15 @@ impl<'a> Replayer<'a> {
             self.nothing_to_do(user, op, at, 1);
             return Ok(());
         }
-        if op == Op::Write
-            && let Some(settle) = &mut self.settle
-        {
-            settle.wrote(self.phase, lsn, sectors);
+        if op == Op::Write {
+            if let Some(settle) = &mut self.settle {
+                settle.wrote(self.phase, lsn, sectors);
+            }
+            if let Some(charges) = &mut self.charges {
+                let row =
+                    if let Turns::Each(users) = &self.turns { Some(users.row(user) as u32) } else { None };
+                charges.wrote(row, lsn, sectors);
+            }
         }
         let mut listed = Vec::new();
         let mut parts = 1;
@@ -704,6 +727,9 @@ impl<'a> Replayer<'a> {
 
     fn completions(&mut self) -> Result<(), Error> {
         let mut done = std::mem::take(&mut self.done);
+        if let Some(charges) = &mut self.charges {
+            charges.take(&mut self.ssd);
+        }
         if let Some(explain) = self.explain.as_mut().filter(|explain| explain.listens()) {
             explain.operations(&mut self.ssd);
             done.iter().for_each(|completion| explain.completed(&mut self.ssd, completion));

@@ -9,7 +9,7 @@ use crate::contents::Contents;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
 use crate::weave::{Superblocks, Weave};
-use crate::{Block, Cell, Geometry, Oob, PageType, PageUse, Ppn, Shape};
+use crate::{Block, Cause, Cell, Geometry, Oob, PageType, PageUse, Ppn, Shape};
 
 /// Whether a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,9 @@ pub enum BlockCondition {
 /// Something is different on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A page was programmed or torn, or sectors of it can no longer be read.
+    /// A page was programmed, for this.
+    Program(Ppn, Cause),
+    /// A page was torn, or sectors of it can no longer be read.
     Page(Ppn),
     /// A block was erased.
     Erased(Block),

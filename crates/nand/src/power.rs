@@ -46,7 +46,8 @@ impl Nand {
                             self.array.tear_lower_pages(ppn);
                         }
                     }
-                    self.array.note_program(ppn);
+                    let cause = self.ops[op as usize].cause;
+                    self.array.note_program(ppn, cause);
                 } else {
                     self.array.unprogram(ppn);
                 }

@@ -4,7 +4,7 @@
 //! A page is *open* from its first slot to its program. Its place is fixed when it is opened; what it says
 //! of itself, and its sequence number, when it is sealed: what was superseded meanwhile is not in it.
 
-use crate::{Array, Block, Change, Extents, Oob, PageUse, Ppn};
+use crate::{Array, Block, Cause, Change, Extents, Oob, PageUse, Ppn};
 
 impl Array {
     /// Pages of an address that one program fills.
@@ -149,11 +149,21 @@ impl Array {
 
     /// A program has come to its end.
     #[inline]
-    pub(crate) fn note_program(&mut self, ppn: Ppn) {
+    pub(crate) fn note_program(&mut self, ppn: Ppn, cause: Cause) {
+        self.note_pages(ppn, |ppn| Change::Program(ppn, cause));
+    }
+
+    /// What was programmed together with `ppn` is no longer what it was.
+    pub(crate) fn note_loss(&mut self, ppn: Ppn) {
+        self.note_pages(ppn, Change::Page);
+    }
+
+    #[inline]
+    fn note_pages(&mut self, ppn: Ppn, change: impl Fn(Ppn) -> Change) {
         if self.changes.is_some() {
             for ppn in self.together(ppn) {
                 if self.page_use(ppn) != PageUse::Erased {
-                    self.note_change(Change::Page(ppn));
+                    self.note_change(change(ppn));
                 }
             }
         }

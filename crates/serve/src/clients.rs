@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hdrhistogram::Histogram;
-use nandle_lab::measure::{KINDS, Latency, Served};
-use nandle_ssd::Op;
-use nandle_ssd::nand::Time;
+use nandle_lab::measure::{Charged, Charges, KINDS, Latency, Served};
+use nandle_ssd::nand::{Array, Change, Time};
+use nandle_ssd::{Op, Ssd};
 use serde_json::{Value, json};
 
 use crate::Clock;
@@ -162,10 +162,11 @@ impl Tally {
         self.lateness.add(&other.lateness);
     }
 
-    /// Requests that arrived in a second, from the first to the last.
+    /// Requests that arrived in a second, from the first to the last; none if all arrived at once.
     #[must_use]
-    pub fn asked_iops(&self) -> f64 {
-        rate(self.answers.saturating_sub(1) as f64, self.last_arrival - self.first_arrival)
+    pub fn asked_iops(&self) -> Option<f64> {
+        let ns = self.last_arrival - self.first_arrival;
+        (ns > 0).then(|| rate(self.answers.saturating_sub(1) as f64, ns))
     }
 
     /// Requests that were answered in a second, from the first arrival to the last departure.
@@ -215,6 +216,8 @@ pub struct Row {
     pub connection: Option<u64>,
     /// What became of its requests in time; empty with timing off.
     pub tally: Tally,
+    /// What the flash programmed for it.
+    pub flash: Charged,
     kinds: Box<[Latency; KINDS]>,
 }
 
@@ -247,6 +250,8 @@ impl Row {
         if let (Value::Object(out), Value::Object(more)) = (&mut out, self.tally.json()) {
             out.extend(more);
         }
+        out["programmed_bytes"] = json!(self.flash.programmed);
+        out["copied_bytes"] = json!(self.flash.copied);
         out
     }
 }
@@ -255,6 +260,7 @@ impl Row {
 pub(crate) struct Client {
     clock: Clock,
     roll: Arc<Roll>,
+    number: u64,
     row: Mutex<Row>,
     /// When its socket was last found empty as answers left, and when it last said something.
     silent: AtomicU64,
@@ -270,6 +276,11 @@ impl Client {
     /// The drive's time.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// The drive takes what it writes.
+    pub fn wrote(&self, lsn: u64, sectors: u64) {
+        lock(&self.roll.charges).wrote(u32::try_from(self.number).ok(), lsn, sectors);
     }
 
     /// The drive has carried a command of its out.
@@ -350,6 +361,7 @@ pub(crate) struct Roll {
     here: Mutex<Vec<Weak<Client>>>,
     gone: Mutex<Vec<Row>>,
     next: AtomicU64,
+    charges: Mutex<Charges>,
 }
 
 /// How a drive kept up with its clients.
@@ -392,6 +404,7 @@ impl Roll {
             here: Mutex::default(),
             gone: Mutex::default(),
             next: 1.into(),
+            charges: Mutex::default(),
         })
     }
 
@@ -403,11 +416,13 @@ impl Roll {
             what: what.to_owned(),
             connection: Some(number),
             tally: Tally::default(),
+            flash: Charged::default(),
             kinds: Box::new(std::array::from_fn(|_| Latency::default())),
         };
         let client = Arc::new(Client {
             clock: self.clock,
             roll: self.clone(),
+            number,
             row: Mutex::new(row),
             silent: AtomicU64::new(0),
             spoke: AtomicU64::new(0),
@@ -424,12 +439,34 @@ impl Roll {
         let mut rows = lock(&self.gone).clone();
         rows.extend(here.iter().map(|client| lock(&client.row).clone()).filter(|row| row.requests() > 0));
         rows.sort_by_key(|row| row.connection);
+        // What is charged to nobody of the others is to those whom one row is for, which is the first.
+        let charges = lock(&self.charges);
+        let mut left = charges.all();
+        for row in rows.iter_mut().rev() {
+            row.flash = match row.connection {
+                Some(number) => charges.of(number as u32),
+                None => left,
+            };
+            left.programmed -= row.flash.programmed;
+            left.copied -= row.flash.copied;
+        }
         rows
+    }
+
+    /// From now on what `ssd` programs is charged to them.
+    pub fn begin_charging(&self, ssd: &Ssd) {
+        *lock(&self.charges) = Charges::new(ssd);
+    }
+
+    /// The flash has changed like this.
+    pub fn charge(&self, array: &Array, changes: &[Change]) {
+        lock(&self.charges).follow(array, changes);
     }
 
     /// What was served to whom, for `users[]`.
     pub fn users(&self) -> Vec<Served> {
-        self.rows().into_iter().map(|row| Served { name: row.name(), latency: *row.kinds }).collect()
+        let served = |row: Row| Served { name: row.name(), latency: *row.kinds, flash: row.flash };
+        self.rows().into_iter().map(served).collect()
     }
 
     /// How well all were served.
@@ -466,7 +503,10 @@ mod tests {
         for n in 0..1000 {
             tally.record(&due(n * 100_000, n * 100_000 + 50_000), n * 100_000 + 80_000, false);
         }
-        assert!((tally.asked_iops() - 10_000.0).abs() < 1e-6);
+        assert!((tally.asked_iops().expect("they came one by one") - 10_000.0).abs() < 1e-6);
+        let mut one = Tally::default();
+        one.record(&due(7, 9), 9, false);
+        assert!(one.asked_iops().is_none() && one.json()["asked"]["iops"].is_null());
         assert!((tally.achieved_iops() - 1000.0 / (999.0 * 1e-4 + 8e-5)).abs() < 1e-6);
         assert_eq!((tally.modelled.mean_ns(), tally.achieved.mean_ns()), (50_000.0, 80_000.0));
         // Little: the same number under way at 50 us instead of 80.

@@ -2,7 +2,7 @@
 //!
 //! Reads are rounded outward and cut to size, trims inward. A write that does not fill its first or
 //! last sector is a read-modify-write: the drive sees a read of the sectors and a write of all of
-//! them. Zeros are a trim where the host allows it, else writes.
+//! them, and the host's account a write of what it wrote. Zeros are a trim where the host allows it, else writes.
 
 use std::collections::VecDeque;
 
@@ -28,6 +28,8 @@ pub struct Step {
     pub data: Vec<u8>,
     /// What becomes of its answer.
     pub then: Then,
+    /// Bytes that were asked for, if they are not all of its sectors'.
+    pub bytes: Option<u64>,
 }
 
 /// What becomes of the answer of a command.
@@ -61,7 +63,7 @@ impl Step {
     /// A command without contents, of whose answer nothing becomes.
     #[must_use]
     pub fn new(op: Op, lsn: u64, sectors: u64) -> Self {
-        Self { op, lsn, sectors, fua: false, stream: 0, data: Vec::new(), then: Then::Nothing }
+        Self { op, lsn, sectors, fua: false, stream: 0, data: Vec::new(), then: Then::Nothing, bytes: None }
     }
 
     /// Whether it is the first half of a read-modify-write.
@@ -197,7 +199,11 @@ impl Plan {
         if offset < end {
             let skip = (offset - from * self.sector) as usize;
             let then = Then::Answer { skip, bytes: (end - offset) as usize };
-            self.steps.push_back(Step { then, ..Step::new(Op::Read, from, to - from) });
+            self.steps.push_back(Step {
+                then,
+                bytes: Some(end - offset),
+                ..Step::new(Op::Read, from, to - from)
+            });
         }
     }
 

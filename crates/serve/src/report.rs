@@ -169,7 +169,7 @@ impl fmt::Display for Punctuality {
             writeln!(
                 f,
                 "  {name:<28} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
-                count(tally.asked_iops() as u64),
+                tally.asked_iops().map_or_else(|| "-".into(), |iops| count(iops as u64)),
                 count(tally.modelled_iops() as u64),
                 count(tally.achieved_iops() as u64),
                 us(tally.modelled.mean_ns()),

@@ -4,6 +4,7 @@
 //! when the run is over. The measured part is the workload's last phase; what prepares the device
 //! before it is in the time series only.
 
+mod charges;
 mod io_log;
 mod latency;
 mod lifetime;
@@ -14,6 +15,7 @@ mod steady;
 mod summarise;
 pub mod summary;
 
+pub use charges::{Charged, Charges};
 pub use io_log::{Io, IoLog};
 pub use latency::Latency;
 pub use rows::{KINDS, Row, Rows};
@@ -75,6 +77,8 @@ pub struct Served {
     pub name: String,
     /// Latencies by kind.
     pub latency: [Latency; KINDS],
+    /// What the flash programmed for them.
+    pub flash: Charged,
 }
 
 /// FlashAlloc's commands.
@@ -133,7 +137,8 @@ impl Meter {
 
     /// The phase has several users, counted under these names.
     pub fn begin_users(&mut self, names: Vec<String>) {
-        let served = |name| Served { name, latency: std::array::from_fn(|_| Latency::default()) };
+        let latency = || std::array::from_fn(|_| Latency::default());
+        let served = |name| Served { name, latency: latency(), flash: Charged::default() };
         self.users = names.into_iter().map(served).collect();
     }
 

@@ -11,7 +11,7 @@ use nandle_ssd::{DeviceConfig, Op, Ssd, Stats};
 use super::lifetime::lifetime;
 use super::pages::{programs_for, reads_for};
 use super::summary::*;
-use super::{Latency, Meter, Steadiness};
+use super::{Charged, Latency, Meter, Steadiness};
 use crate::config::SchemeNames;
 
 /// Percentiles reported, in per cent.
@@ -315,7 +315,17 @@ fn host(ssd: &Ssd, meter: &Meter, simulated_ns: u64) -> Host {
 fn users(meter: &Meter, simulated_ns: u64) -> Vec<User> {
     let user = |served: &super::Served| {
         let [read, write, trim, flush] = served.latency.each_ref().map(|l| requests(l, simulated_ns));
-        User { name: served.name.clone(), read, write, trim: trim.into(), flush }
+        let Charged { programmed, copied } = served.flash;
+        User {
+            name: served.name.clone(),
+            waf: (write.bytes > 0).then(|| (programmed + copied) as f64 / write.bytes as f64),
+            read,
+            write,
+            trim: trim.into(),
+            flush,
+            programmed_bytes: programmed,
+            copied_bytes: copied,
+        }
     };
     meter.users.iter().map(user).collect()
 }

@@ -261,6 +261,15 @@ group! {
         trim: Trims,
         /// Flushes.
         flush: Requests,
+        /// Bytes of the pages programmed for the host in which its sectors were new (of a page of several users, its part).
+        #[serde(default)]
+        programmed_bytes: u64,
+        /// Bytes programmed to move sectors that it had written: by collection, wear levelling and merges.
+        #[serde(default)]
+        copied_bytes: u64,
+        /// Both over what it wrote; null until it wrote.
+        #[serde(default)]
+        waf: Option<f64>,
     }
 }
 group! {

@@ -2,6 +2,7 @@
 //! known by hand. Method: a device without queueing effects, a list of requests, the log of times.
 
 use nandle_ssd::DeviceConfig;
+use nandle_ssd::nand::Cause;
 use nandle_trace::Turn;
 use nandle_trace::synthetic::User;
 
@@ -206,6 +207,30 @@ fn equal_users_get_equal_shares_and_deeper_ones_more() {
     let (meter, ..) = together(&config(), users, most).expect("a run");
     let ratio = written(&meter, 0) as f64 / written(&meter, 1) as f64;
     assert!(meter.users.len() == 2 && (2.9..3.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn users_are_charged_all_that_is_programmed_of_what_they_wrote() {
+    // One writes each page of its own once, the other few again and again, until the blocks of both are collected.
+    let mut config = config();
+    config.geometry.blocks_per_plane = 12;
+    let pages = check(config.clone()).expect("valid").layout.logical_bytes / 8192;
+    let half = pages / 2;
+    let once = (0..half).map(|n| write(0, n)).collect();
+    let mut draw = nandle_random::Stream::new(1, "charges");
+    let again = (0..3 * pages).map(|_| write(0, half + draw.below(half))).chain([flush()]).collect();
+    let users = vec![User::closed("once", 1, List(once)), User::closed("again", 6, List(again))];
+    replayed(&config, Phase::of(users), |r, result| {
+        result.expect("a run");
+        let programs = |cause: Cause| r.ssd.counters().programs[cause as usize].iter().sum::<u64>() * 8192;
+        let [once, again] = &r.meter.users[..] else { panic!("two rows") };
+        assert_eq!(once.flash.programmed, half * 8192);
+        assert_eq!(once.flash.programmed + again.flash.programmed, programs(Cause::Host));
+        let copied = once.flash.copied + again.flash.copied;
+        assert!(once.flash.copied > 0 && again.flash.copied > 0, "{:?} {:?}", once.flash, again.flash);
+        // What is being moved is not over yet.
+        assert!((0..=64 * 8192).contains(&(programs(Cause::Gc) - copied)), "{copied}");
+    });
 }
 
 #[test]

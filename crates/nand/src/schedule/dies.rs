@@ -441,7 +441,7 @@ impl Nand {
                     }
                     failed = false;
                 } else if !failed {
-                    self.array.note_program(ppn);
+                    self.array.note_program(ppn, cause);
                 }
             }
             Kind::Erase => {

@@ -27,7 +27,7 @@ impl Nand {
                     self.array.set_rebuilt(ppn, true);
                 } else {
                     self.array.lose_page(ppn);
-                    self.array.note_program(ppn);
+                    self.array.note_loss(ppn);
                 }
             }
         }
@@ -37,7 +37,7 @@ impl Nand {
     pub fn lose_sectors(&mut self, ppn: Ppn, mask: u64) {
         self.array.lose(ppn, mask);
         if self.program_of(ppn).is_none() {
-            self.array.note_program(ppn);
+            self.array.note_loss(ppn);
         }
     }
 }

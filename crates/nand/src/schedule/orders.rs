@@ -262,7 +262,7 @@ impl Nand {
         self.array.lose_page(ppn);
         let block = self.array.geometry.block_of(ppn);
         self.array.doom_column(block, self.array.place(ppn).1);
-        self.array.note_program(ppn);
+        self.array.note_loss(ppn);
         self.array.note_change(Change::Block(block));
         self.let_go(op.0);
     }

@@ -38,7 +38,7 @@ impl Nand {
         self.array.set_rebuilt(ppn, false);
         self.array.lose_page(ppn);
         if self.program_of(ppn).is_none() {
-            self.array.note_program(ppn);
+            self.array.note_loss(ppn);
         }
     }
 

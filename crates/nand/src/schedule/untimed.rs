@@ -68,7 +68,7 @@ impl Nand {
         self.count_read(self.array.page_type(from), self.geometry().sectors_per_page(), cause);
         let (kind, _) = self.array.program(to, oob);
         self.counters.programs[cause as usize][kind] += self.gang;
-        self.array.note_program(to);
+        self.array.note_program(to, cause);
         self.await_event();
         self.copied += 1;
         self.in_flight += 1;

@@ -7,6 +7,7 @@ use nandle_trace::Request as Traced;
 use super::task::{Changes, Task};
 use super::{Driver, Timing};
 use crate::clients::Due;
+use crate::live::shadow::Counts;
 use crate::plan::{self, Step, Then};
 use crate::request::Job;
 use crate::{Error, Fault};
@@ -139,11 +140,19 @@ impl Driver {
             }
             (step.data, step.sectors) = (vec![0; (now * sector) as usize], now);
         }
+        let (merges, is_second) = (step.merges(), step.op == Op::Write && step.bytes.is_some());
         let at = self.ssd.now();
         let since = task.since.min(at);
-        let Step { op, lsn, sectors, fua, stream, mut data, then } = step;
-        (task.op, task.then, task.bytes, task.since) = (op, then, sectors * sector, since);
+        let Step { op, lsn, sectors, fua, stream, mut data, then, bytes } = step;
+        let bytes = bytes.unwrap_or(sectors * sector);
+        (task.op, task.then, task.bytes, task.since) = (op, then, bytes, since);
+        let counts = (!merges).then_some((since, bytes));
+        // The second half of a read-modify-write comes when the first is over.
+        let arrival = if is_second { at } else { since };
         task.durable = fua || op == Op::Flush;
+        if op == Op::Write {
+            task.client.wrote(lsn, sectors);
+        }
         let command = Command { id: number, op, lsn, sectors, fua, stream, data: &[] };
         if op.moves_data() {
             if op == Op::Read {
@@ -151,20 +160,26 @@ impl Driver {
             }
             self.ssd.submit_with(at, &command, &mut data);
             self.buffers.give(data);
-            return self.tell(at, since, &command);
+            return self.tell(at, arrival, &command, counts);
         }
-        self.submit(at, since, &Command { data: &data, ..command })
+        self.submit(at, arrival, &Command { data: &data, ..command }, counts)
     }
 
-    /// Hands a command that arrived at `since` to the drive, to its shadows and to the trace.
-    pub(super) fn submit(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
+    /// Hands a command that arrived at `arrival` to the drive, to its shadows and to the trace.
+    pub(super) fn submit(
+        &mut self,
+        at: Time,
+        arrival: Time,
+        command: &Command<'_>,
+        counts: Counts,
+    ) -> Result<(), Error> {
         self.ssd.submit(at, command);
-        self.tell(at, since, command)
+        self.tell(at, arrival, command, counts)
     }
 
     /// Tells the shadows and the trace of a command that the drive has; of its data only if it is of objects.
-    fn tell(&mut self, at: Time, since: Time, command: &Command<'_>) -> Result<(), Error> {
-        self.feeds.iter().for_each(|feed| feed.command(since, command));
+    fn tell(&mut self, at: Time, arrival: Time, command: &Command<'_>, counts: Counts) -> Result<(), Error> {
+        self.feeds.iter().for_each(|feed| feed.command(arrival, command, counts));
         self.submitted += 1;
         let Some(writer) = &mut self.record else { return Ok(()) };
         let sector = u64::from(self.shape.sector_bytes);
@@ -190,9 +205,13 @@ impl Driver {
             self.meter.completed(Op::Flush, 0, at.saturating_sub(self.closing), at, &self.ssd);
             return Ok(());
         };
-        let since = std::mem::replace(&mut task.since, Time::MAX);
         let good = status == Status::Ok;
-        if task.op.concerns_objects() {
+        // The read of a read-modify-write is a part of the write.
+        let merges = good && matches!(task.then, Then::Write { .. });
+        let since = if merges { task.since } else { std::mem::replace(&mut task.since, Time::MAX) };
+        if merges {
+            // It counts when it is over.
+        } else if task.op.concerns_objects() {
             self.meter.called(task.op, good, at.saturating_sub(since), at, &self.ssd);
         } else if good {
             let ns = at.saturating_sub(since);
@@ -206,11 +225,12 @@ impl Driver {
         }
         match std::mem::replace(&mut task.then, Then::Nothing) {
             Then::Write { lsn, skip, data: new, fua, stream } if good => {
-                let mut whole = data;
+                let (mut whole, bytes) = (data, new.len() as u64);
                 whole[skip..skip + new.len()].copy_from_slice(&new);
                 self.buffers.give(new);
                 let sectors = whole.len() as u64 / u64::from(self.shape.sector_bytes);
-                let write = Step { fua, stream, data: whole, ..Step::new(Op::Write, lsn, sectors) };
+                let bytes = Some(bytes);
+                let write = Step { fua, stream, data: whole, bytes, ..Step::new(Op::Write, lsn, sectors) };
                 task.steps.push_front(write);
                 self.ready.push_front(id);
                 return Ok(());

@@ -124,6 +124,7 @@ impl Driver {
         let clock = Clock::started(dilation);
         let buffers = Arc::<Buffers>::default();
         let roll = Roll::new(clock, options.timing == Timing::Real);
+        roll.begin_charging(&ssd);
         let seat = Arc::<Seat<Option<Self>>>::default();
         let (device, inbox) = Device::of(seat.clone(), shape, &roll, &buffers);
         let mut meter = Meter::default();

@@ -54,12 +54,15 @@ impl Driver {
     /// Carries out one instant: flash first, then the image, then answers.
     pub(super) fn instant(&mut self, at: Time) -> Result<(), Error> {
         self.ssd.advance(at, &mut self.done);
-        if let Some(image) = &mut self.image {
-            self.ssd.take_changes(&mut self.changes);
-            if !self.changes.is_empty() {
+        self.ssd.take_changes(&mut self.changes);
+        if !self.changes.is_empty() {
+            self.roll.charge(self.ssd.flash().array(), &self.changes);
+            if let Some(image) = &mut self.image {
                 image.follow(self.ssd.flash().array(), &self.changes)?;
-                self.changes.clear();
             }
+            self.changes.clear();
+        }
+        if let Some(image) = &mut self.image {
             let durable = |c: &Completion| self.tasks.get(&c.id).is_some_and(|task| task.durable);
             if self.done.iter().any(durable) {
                 image.make_durable()?;
@@ -79,7 +82,7 @@ impl Driver {
         let (id, at) = (self.next_task, self.ssd.now());
         let flush = Command { id, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
         self.closing = at;
-        self.submit(at, at, &flush)?;
+        self.submit(at, at, &flush, Some((at, 0)))?;
         while self.ssd.outstanding() > 0 {
             let Some(next) = self.ssd.next_event() else {
                 return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });

@@ -433,8 +433,8 @@ impl Image {
                 self.sync()?;
             }
             match change {
-                Change::Page(ppn) if array.page_use(ppn) == PageUse::Erased => {}
-                Change::Page(ppn) => self.write_page(array, ppn)?,
+                Change::Program(ppn, _) | Change::Page(ppn) if array.page_use(ppn) == PageUse::Erased => {}
+                Change::Program(ppn, _) | Change::Page(ppn) => self.write_page(array, ppn)?,
                 Change::Block(block) => self.write_block(array, block)?,
                 Change::Erased(block) => {
                     // The record first: from then on the old pages count as erased, whether the hole is there or not.
@@ -452,7 +452,7 @@ impl Image {
     /// Whether what was written before must be on the disk before this.
     fn needs_sync(&self, array: &Array, change: Change) -> bool {
         match change {
-            Change::Page(ppn) => {
+            Change::Program(ppn, _) | Change::Page(ppn) => {
                 let last = matches!(array.page_use(ppn), PageUse::Checkpoint | PageUse::Torn);
                 last && self.unsynced_pages
                     || self.freed.contains(&self.store.layout.geometry().block_of(ppn))

@@ -17,6 +17,8 @@ pub(super) const SHARES: [f64; 2] = [0.5, 0.99];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     pub wall_ns: Time,
+    /// The time that rates are by: the drive's.
+    pub drive_ns: Time,
     pub requests: [u64; KINDS],
     pub bytes: [u64; KINDS],
     /// Bytes written by the host, and programmed for it without padding.
@@ -34,6 +36,12 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// How much of something there was in a second since `earlier`; 0 while the drive's time stood still.
+    pub fn rate(&self, earlier: &Self, of: &dyn Fn(&Self) -> u64) -> f64 {
+        let ns = self.drive_ns.saturating_sub(earlier.drive_ns);
+        if ns == 0 { 0.0 } else { (of(self) - of(earlier)) as f64 * 1e9 / ns as f64 }
+    }
+
     /// The earlier of two that become one: the later one keeps the worse percentiles.
     fn absorb(&mut self, earlier: &Self) {
         for (mine, theirs) in self.latency.iter_mut().flatten().zip(earlier.latency.iter().flatten()) {
@@ -115,12 +123,7 @@ fn short(value: f64) -> Value {
 fn columns(points: &[&Point]) -> Value {
     let pairs = || points.windows(2).map(|pair| (pair[0], pair[1]));
     let column = |f: &dyn Fn(&Point, &Point) -> Value| pairs().map(|(a, b)| f(a, b)).collect::<Value>();
-    let rate = |f: &dyn Fn(&Point) -> u64| {
-        column(&|a, b| {
-            let ns = b.wall_ns.saturating_sub(a.wall_ns).max(1);
-            short((f(b) - f(a)) as f64 * 1e9 / ns as f64)
-        })
-    };
+    let rate = |f: &dyn Fn(&Point) -> u64| column(&|a, b| short(b.rate(a, f)));
     // Over the host's bytes of the same interval.
     let part = |f: &dyn Fn(&Point) -> u64| {
         column(&|a, b| {
@@ -170,8 +173,9 @@ mod tests {
 
     /// Second `n`: n writes of 1000 bytes so far in each of which 3000 bytes were programmed.
     fn point(n: u64) -> Point {
-        let mut point =
-            Point { wall_ns: n * 1_000_000_000, written: n * 1000, host_bytes: n * 1000, ..Point::default() };
+        let ns = n * 1_000_000_000;
+        let (wall_ns, drive_ns, written) = (ns, ns, n * 1000);
+        let mut point = Point { wall_ns, drive_ns, written, host_bytes: written, ..Point::default() };
         (point.requests[1], point.bytes[1]) = (n, n * 1000);
         point.programmed[Cause::Host as usize] = n * 1000;
         point.programmed[Cause::Gc as usize] = n * 2000;

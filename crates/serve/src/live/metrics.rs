@@ -7,7 +7,7 @@ use nandle_lab::measure::per_stream;
 use nandle_ssd::nand::Cause;
 
 use super::view::{Book, KIND_NAMES, PAGE_TYPES, programmed_and_written};
-use crate::clients::{Punctuality, Tally};
+use crate::clients::{Punctuality, Row, Tally};
 
 /// Upper limits of the latency histograms, in nanoseconds: 1, 2, 5 from 10 us to 10 s.
 const LIMITS: [u64; 19] = [
@@ -133,8 +133,13 @@ pub(super) fn text(book: &Book) -> String {
         let sum = histogram.mean() * histogram.len() as f64 / 1e9;
         t.histogram("lateness_seconds", &[], histogram, if sum.is_finite() { sum } else { 0.0 });
         if let Some(punctuality) = &book.punctuality {
+            host(&mut t, punctuality);
             clients(&mut t, punctuality);
+            transports(&mut t, punctuality);
         }
+    }
+    if let Some(punctuality) = &book.punctuality {
+        charged(&mut t, punctuality);
     }
     let geometry = &book.drive.config.geometry;
     let page = f64::from(geometry.page_bytes);
@@ -230,11 +235,25 @@ pub(super) fn text(book: &Book) -> String {
             t.sample(name, &labels, if media { stream.media_bytes } else { stream.host_bytes } as f64);
         }
     }
+    if written > 0 {
+        t.family(
+            "stream_write_amplification_part",
+            "gauge",
+            "Bytes programmed for a stream per byte written by hosts: with those of parity, the parts of write_amplification.",
+        );
+        for stream in &streams {
+            let labels = [("stream", &*stream.stream.to_string()), ("kind", &*stream.kind)];
+            t.sample("stream_write_amplification_part", &labels, stream.waf_part);
+        }
+        let parity = last.counters.programs[Cause::Parity as usize].iter().sum::<u64>() as f64 * page;
+        let labels = [("stream", ""), ("kind", "parity")];
+        t.sample("stream_write_amplification_part", &labels, parity / written as f64);
+    }
     shadows(&mut t, book);
     t.0
 }
 
-fn clients(t: &mut Text, punctuality: &Punctuality) {
+fn host(t: &mut Text, punctuality: &Punctuality) {
     let kept_up = f64::from(u8::from(punctuality.overload.is_empty()));
     t.one("kept_up", "gauge", "1 if the host was never too slow for the drive so far.", kept_up);
     let ns: u64 = punctuality.overload.iter().map(|o| o.to.saturating_sub(o.from)).sum();
@@ -250,12 +269,19 @@ fn clients(t: &mut Text, punctuality: &Punctuality) {
         "How much slower the drive's clock is than the wall clock.",
         punctuality.dilation,
     );
+}
+
+/// The labels of a client.
+fn labelled(row: &Row, f: impl FnOnce(&[(&str, &str)])) {
+    let connection = row.connection.map_or_else(String::new, |n| n.to_string());
+    f(&[("transport", row.transport), ("what", &row.what), ("connection", &connection)]);
+}
+
+fn clients(t: &mut Text, punctuality: &Punctuality) {
     let mut each = |name: &str, kind: &str, help: &str, f: &dyn Fn(&Tally) -> f64| {
         t.family(name, kind, help);
         for row in punctuality.clients.iter().filter(|row| row.tally.answers > 0) {
-            let connection = row.connection.map_or_else(String::new, |n| n.to_string());
-            let labels = [("transport", row.transport), ("what", &row.what), ("connection", &connection)];
-            t.sample(name, &labels, f(&row.tally));
+            labelled(row, |labels| t.sample(name, labels, f(&row.tally)));
         }
     };
     each("client_answers_total", "counter", "Answers to a client.", &|tally| tally.answers as f64);
@@ -266,6 +292,63 @@ fn clients(t: &mut Text, punctuality: &Punctuality) {
     each("client_achieved_mean_seconds", "gauge", "Mean latency from arrival to departure.", &|tally| {
         tally.achieved.mean_ns() / 1e9
     });
+}
+
+/// The lines of the report: what was asked, modelled and achieved by transport.
+fn transports(t: &mut Text, punctuality: &Punctuality) {
+    let tallies = punctuality.by_transport();
+    let mut each = |name: &str, kind: &str, help: &str, f: &dyn Fn(&Tally) -> Option<f64>| {
+        t.family(name, kind, help);
+        for (transport, tally) in &tallies {
+            if let Some(value) = f(tally) {
+                t.sample(name, &[("transport", transport)], value);
+            }
+        }
+    };
+    each("transport_answers_total", "counter", "Answers by a transport.", &|tally| {
+        Some(tally.answers as f64)
+    });
+    each("transport_bytes_total", "counter", "Bytes that they read and wrote.", &|tally| {
+        Some(tally.bytes as f64)
+    });
+    each(
+        "transport_asked_iops",
+        "gauge",
+        "Requests that arrived in a second, from the first to the last.",
+        &Tally::asked_iops,
+    );
+    each(
+        "transport_modelled_iops",
+        "gauge",
+        "What as many requests under way would get if each took as long as modelled.",
+        &|tally| Some(tally.modelled_iops()),
+    );
+    each(
+        "transport_achieved_iops",
+        "gauge",
+        "Requests that were answered in a second, from the first arrival to the last departure.",
+        &|tally| Some(tally.achieved_iops()),
+    );
+    each("transport_modelled_mean_seconds", "gauge", "Mean latency by the model.", &|tally| {
+        Some(tally.modelled.mean_ns() / 1e9)
+    });
+    each("transport_achieved_mean_seconds", "gauge", "Mean latency from arrival to departure.", &|tally| {
+        Some(tally.achieved.mean_ns() / 1e9)
+    });
+}
+
+/// What the flash programmed for each client.
+fn charged(t: &mut Text, punctuality: &Punctuality) {
+    for (name, help, copied) in [
+        ("client_programmed_bytes_total", "Bytes programmed for what a client wrote.", false),
+        ("client_copied_bytes_total", "Bytes programmed to move what it had written.", true),
+    ] {
+        t.family(name, "counter", help);
+        for row in &punctuality.clients {
+            let bytes = if copied { row.flash.copied } else { row.flash.programmed };
+            labelled(row, |labels| t.sample(name, labels, bytes as f64));
+        }
+    }
 }
 
 fn shadows(t: &mut Text, book: &Book) {

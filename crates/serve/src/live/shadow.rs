@@ -35,15 +35,27 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Commands between two looks at the clock.
 const STRIDE: u64 = 4096;
 
+/// Since when a command's latency counts, and its bytes; none of a command that is a part of the next.
+pub(crate) type Counts = Option<(Time, u64)>;
+
 /// What the served drive was asked.
 enum Order {
-    Command { arrival: Time, op: Op, lsn: u64, sectors: u64, fua: bool, stream: u16, ranges: Box<[u8]> },
+    Command {
+        arrival: Time,
+        op: Op,
+        lsn: u64,
+        sectors: u64,
+        fua: bool,
+        stream: u16,
+        ranges: Box<[u8]>,
+        counts: Counts,
+    },
     NextUnit(u16),
 }
 
 /// What is known of a shadow from outside.
 #[derive(Default)]
-struct Counts {
+struct Queue {
     sent: AtomicU64,
     missed: AtomicU64,
     done: AtomicU64,
@@ -57,16 +69,16 @@ struct Counts {
 /// The end of the queue that the driver has.
 pub(crate) struct Feed {
     sender: SyncSender<Order>,
-    counts: Arc<Counts>,
+    counts: Arc<Queue>,
 }
 
 impl Feed {
     /// Hands a command over, which arrived at `arrival`. Never waits.
-    pub fn command(&self, arrival: Time, command: &Command<'_>) {
+    pub fn command(&self, arrival: Time, command: &Command<'_>, counts: Counts) {
         let &Command { op, lsn, sectors, fua, stream, .. } = command;
         let ranges = if op == Op::FlashAlloc { command.data.into() } else { Box::default() };
         self.counts.sent_ns.store(arrival, Ordering::Relaxed);
-        self.send(Order::Command { arrival, op, lsn, sectors, fua, stream, ranges });
+        self.send(Order::Command { arrival, op, lsn, sectors, fua, stream, ranges, counts });
     }
 
     /// FDP: a handle goes on to its next reclaim unit.
@@ -85,7 +97,7 @@ impl Feed {
 #[derive(Clone)]
 pub struct Shadow {
     scheme: String,
-    counts: Arc<Counts>,
+    counts: Arc<Queue>,
     latest: Arc<Mutex<Arc<Summary>>>,
 }
 
@@ -175,7 +187,7 @@ impl Running {
 
 /// Sets the mark when the thread ends by a panic or an error.
 struct Watchdog {
-    counts: Arc<Counts>,
+    counts: Arc<Queue>,
     armed: bool,
 }
 
@@ -205,7 +217,7 @@ pub(crate) fn start(
     let mut meter = Meter::default();
     meter.begin_phase(1, &mut ssd);
     let (sender, receiver) = sync_channel(QUEUE);
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(Queue::default());
     let mut worker = Worker {
         objects: ssd.knows_objects(),
         scheme: drive.names(),
@@ -240,10 +252,10 @@ struct Worker {
     ssd: Ssd,
     meter: Meter,
     receiver: Receiver<Order>,
-    counts: Arc<Counts>,
+    counts: Arc<Queue>,
     latest: Arc<Mutex<Arc<Summary>>>,
-    /// Commands under way: since when, what, bytes.
-    under_way: HashMap<u64, (Time, Op, u64)>,
+    /// Commands under way.
+    under_way: HashMap<u64, (Op, Counts)>,
     done: Vec<Completion>,
     trace: Trace,
     /// The drive knows FlashAlloc.
@@ -288,13 +300,13 @@ impl Worker {
     }
 
     fn carry_out(&mut self, order: Order) -> Result<(), Error> {
-        let (arrival, op, lsn, sectors, fua, stream, ranges) = match order {
+        let (arrival, op, lsn, sectors, fua, stream, ranges, counts) = match order {
             Order::NextUnit(handle) => {
                 self.ssd.next_unit(handle);
                 return Ok(());
             }
-            Order::Command { arrival, op, lsn, sectors, fua, stream, ranges } => {
-                (arrival, op, lsn, sectors, fua, stream, ranges)
+            Order::Command { arrival, op, lsn, sectors, fua, stream, ranges, counts } => {
+                (arrival, op, lsn, sectors, fua, stream, ranges, counts)
             }
         };
         self.counts.done_ns.store(arrival, Ordering::Relaxed);
@@ -312,8 +324,7 @@ impl Worker {
             self.step()?;
         }
         let id = self.trace.submitted;
-        let bytes = sectors * u64::from(self.ssd.config().geometry.sector_bytes);
-        self.under_way.insert(id, (arrival, op, bytes));
+        self.under_way.insert(id, (op, counts));
         let at = arrival.max(self.ssd.now());
         self.ssd.submit(at, &Command { id, op, lsn, sectors, fua, stream, data: &ranges });
         Ok(())
@@ -330,9 +341,10 @@ impl Worker {
 
     fn note_completions(&mut self) {
         for completion in self.done.drain(..) {
-            let Some((arrival, op, bytes)) = self.under_way.remove(&completion.id) else { continue };
+            let Some((op, counts)) = self.under_way.remove(&completion.id) else { continue };
             self.trace.completed += 1;
-            let (at, ns) = (completion.at, completion.at.saturating_sub(arrival));
+            let Some((since, bytes)) = counts else { continue };
+            let (at, ns) = (completion.at, completion.at.saturating_sub(since));
             let good = completion.status == Status::Ok;
             match op {
                 Op::FlashAlloc | Op::FlashFree => self.meter.called(op, good, ns, at, &self.ssd),
@@ -369,24 +381,24 @@ mod tests {
     #[test]
     fn a_shadow_that_falls_behind_misses_commands_and_says_so() {
         let (sender, receiver) = sync_channel(2);
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(Queue::default());
         let feed = Feed { sender, counts: counts.clone() };
         let shadow = Shadow { scheme: "page".into(), counts, latest: Arc::default() };
         assert_eq!((shadow.complaint(), shadow.behind_ns()), (None, 0));
         let command = Command { id: 0, op: Op::Read, lsn: 0, sectors: 1, fua: false, stream: 0, data: &[] };
-        (0..5).for_each(|n| feed.command(n * 100, &command));
+        (0..5).for_each(|n| feed.command(n * 100, &command, None));
         assert_eq!((shadow.queued(), shadow.missed(), shadow.behind_ns()), (2, 3, 400));
         assert!(shadow.complaint().is_some_and(|c| c.contains("missed 3 commands")));
         assert_eq!(shadow.json()["shadow"]["missed"], 3);
         // Its thread is gone: nothing is lost in silence.
         drop(receiver);
-        feed.command(500, &command);
+        feed.command(500, &command, None);
         assert_eq!(shadow.missed(), 4);
     }
 
     #[test]
     fn a_thread_that_ends_before_its_time_is_noticed() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(Queue::default());
         let shadow = Shadow { scheme: "page".into(), counts: counts.clone(), latest: Arc::default() };
         let thread = std::thread::spawn(move || {
             let _watchdog = Watchdog { counts, armed: true };

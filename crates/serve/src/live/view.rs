@@ -90,6 +90,8 @@ impl Book {
         };
         let point = Point {
             wall_ns: snapshot.wall_ns,
+            // In real time the drive's last event may be long over; without, its clock runs ahead of the wall's.
+            drive_ns: if self.timing == Timing::Real { snapshot.wall_ns } else { snapshot.now_ns },
             requests: snapshot.requests,
             bytes: snapshot.bytes,
             written: snapshot.written,
@@ -218,11 +220,7 @@ impl Book {
     }
 
     fn host(&self, last: &Snapshot, now: &Window) -> Value {
-        let rate = |f: &dyn Fn(&Point) -> u64| {
-            self.history.last(NOW).map_or(0.0, |(a, b)| {
-                (f(b) - f(a)) as f64 * 1e9 / b.wall_ns.saturating_sub(a.wall_ns).max(1) as f64
-            })
-        };
+        let rate = |f: &dyn Fn(&Point) -> u64| self.history.last(NOW).map_or(0.0, |(a, b)| b.rate(a, f));
         let kinds = KIND_NAMES.iter().enumerate().map(|(kind, name)| {
             let n = last.requests[kind];
             let mean = if n == 0 { 0.0 } else { last.sum_ns[kind] as f64 / n as f64 };
