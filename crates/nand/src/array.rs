@@ -461,6 +461,46 @@ impl Array {
         }
     }
 
+    /// Keeps `bytes` for the sectors from sector `at` beside the flash, from where they are programmed without being
+    /// copied ([`Array::fill_from_aside`]).
+    #[inline]
+    pub fn set_aside(&mut self, at: usize, bytes: &[u8]) {
+        if self.unit() != 0 {
+            for (n, bytes) in bytes.chunks_exact(self.unit()).enumerate() {
+                self.contents.set_aside(at + n, bytes);
+            }
+        }
+    }
+
+    /// Writes the bytes kept for sectors from sector `at` beside the flash to `out`, which has the size of some sectors.
+    pub fn read_aside(&self, at: usize, out: &mut [u8]) {
+        if self.unit() != 0 {
+            for (n, bytes) in out.chunks_exact_mut(self.unit()).enumerate() {
+                bytes.copy_from_slice(self.contents.aside(at + n));
+            }
+        }
+    }
+
+    /// `n` sectors beside the flash have each other's contents.
+    pub fn swap_aside(&mut self, a: usize, b: usize, n: u32) {
+        if self.unit() != 0 {
+            (0..n as usize).for_each(|n| self.contents.swap_aside(a + n, b + n));
+        }
+    }
+
+    /// Moves the contents of `n` sectors from sector `from` beside the flash to those from sector `at` of `ppn`.
+    pub fn fill_from_aside(&mut self, ppn: Ppn, at: u32, from: usize, n: u32) {
+        if self.unit() != 0 {
+            let first = self.sector(ppn, at);
+            (0..n as usize).for_each(|n| self.contents.take_aside(from + n, first + n));
+        }
+    }
+
+    /// Nothing is kept beside the flash any more.
+    pub(crate) fn forget_aside(&mut self) {
+        self.contents.forget_aside();
+    }
+
     /// Copies the contents of `n` sectors from one page to another; what cannot be read stays unreadable.
     #[inline]
     pub fn copy(&mut self, from: Ppn, from_at: u32, to: Ppn, to_at: u32, n: u32) {

@@ -1,5 +1,6 @@
 //! What the sectors of the flash hold. Bytes that were carried from page to page, by collection or because a part
-//! of a page changed, are kept once for all the pages that have them.
+//! of a page changed, are kept once for all the pages that have them; so are bytes that wait beside the flash to be
+//! programmed.
 
 use std::ops::Range;
 
@@ -16,6 +17,8 @@ pub(crate) struct Contents {
     unit: usize,
     /// For each sector of the flash where its bytes are, counted from 1; 0 = nothing was ever stored.
     places: Vec<u32>,
+    /// The same for each sector beside the flash, as far as there are some.
+    aside: Vec<u32>,
     /// Sectors that have the bytes of each place.
     users: Vec<u32>,
     /// Places without users. The last one is used first: it is the likeliest to be in the processor's cache.
@@ -34,6 +37,7 @@ impl Contents {
         Self {
             unit,
             places: if unit == 0 { Vec::new() } else { vec![0; sectors] },
+            aside: Vec::new(),
             users: Vec::new(),
             free: Vec::new(),
             slabs: Vec::new(),
@@ -52,13 +56,16 @@ impl Contents {
     /// The bytes of a sector: zeros if nothing was ever stored.
     #[inline]
     pub fn get(&self, sector: usize) -> &[u8] {
-        match self.places[sector] {
-            0 => &self.zeros,
-            place => {
-                let (slab, range) = self.find(place);
-                &self.slabs[slab][range]
-            }
+        self.at(self.places[sector])
+    }
+
+    #[inline]
+    fn at(&self, place: u32) -> &[u8] {
+        if place == 0 {
+            return &self.zeros;
         }
+        let (slab, range) = self.find(place);
+        &self.slabs[slab][range]
     }
 
     /// Whether anything was stored.
@@ -77,6 +84,11 @@ impl Contents {
     /// Stores the bytes of a sector.
     pub fn set(&mut self, sector: usize, bytes: &[u8]) {
         self.clear(sector);
+        self.places[sector] = self.store(bytes);
+    }
+
+    /// A place of one user that has these bytes.
+    fn store(&mut self, bytes: &[u8]) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             if self.users.len().is_multiple_of(self.per_slab) {
                 self.slabs.push(zeros(self.per_slab * self.unit, self.huge_pages));
@@ -87,7 +99,47 @@ impl Contents {
         let (slab, range) = self.find(place);
         self.slabs[slab][range].copy_from_slice(bytes);
         self.users[place as usize - 1] = 1;
-        self.places[sector] = place;
+        place
+    }
+
+    /// Stores the bytes of a sector beside the flash.
+    pub fn set_aside(&mut self, at: usize, bytes: &[u8]) {
+        self.reach(at);
+        let before = std::mem::take(&mut self.aside[at]);
+        self.release(before);
+        self.aside[at] = self.store(bytes);
+    }
+
+    /// There are so many sectors beside the flash, and one more.
+    #[inline]
+    fn reach(&mut self, at: usize) {
+        if at >= self.aside.len() {
+            self.aside.resize(at + 1, 0);
+        }
+    }
+
+    /// The bytes of a sector beside the flash: zeros if it has none.
+    pub fn aside(&self, at: usize) -> &[u8] {
+        self.at(self.aside.get(at).copied().unwrap_or(0))
+    }
+
+    /// A sector is to have the bytes of one beside the flash, which has none from then on.
+    pub fn take_aside(&mut self, from: usize, to: usize) {
+        self.clear(to);
+        self.places[to] = self.aside.get_mut(from).map_or(0, std::mem::take);
+    }
+
+    /// Sectors beside the flash have each other's bytes.
+    pub fn swap_aside(&mut self, a: usize, b: usize) {
+        self.reach(a.max(b));
+        self.aside.swap(a, b);
+    }
+
+    /// Nothing is kept beside the flash any more.
+    pub fn forget_aside(&mut self) {
+        for place in std::mem::take(&mut self.aside) {
+            self.release(place);
+        }
     }
 
     /// One sector is to have the bytes of another.
@@ -103,6 +155,11 @@ impl Contents {
     /// Forgets the bytes of a sector.
     pub fn clear(&mut self, sector: usize) {
         let place = std::mem::take(&mut self.places[sector]);
+        self.release(place);
+    }
+
+    #[inline]
+    fn release(&mut self, place: u32) {
         if place != 0 {
             let users = &mut self.users[place as usize - 1];
             *users -= 1;
@@ -125,6 +182,7 @@ impl Clone for Contents {
         Self {
             unit: self.unit,
             places: self.places.clone(),
+            aside: self.aside.clone(),
             users: self.users.clone(),
             free: self.free.clone(),
             slabs: self.slabs.iter().enumerate().map(copy).collect(),
@@ -144,11 +202,12 @@ mod tests {
         #[test]
         fn sectors_hold_what_was_stored_last_and_nothing_is_kept_for_nobody(
             unit in 1..3_usize,
-            steps in prop::collection::vec((0..4_u8, 0..40_usize, 0..40_usize), 0..400),
+            steps in prop::collection::vec((0..7_u8, 0..40_usize, 0..40_usize), 0..400),
         ) {
             let mut contents = Contents::new(40, unit);
             contents.per_slab = 7;
             let mut plain = vec![vec![0; unit]; 40];
+            let mut aside = vec![vec![0; unit]; 40];
             for (n, &(what, a, b)) in steps.iter().enumerate() {
                 match what {
                     0 => {
@@ -158,6 +217,19 @@ mod tests {
                     1 => {
                         contents.share(a, b);
                         plain[b] = plain[a].clone();
+                    }
+                    2 => {
+                        contents.take_aside(a, b);
+                        plain[b] = std::mem::replace(&mut aside[a], vec![0; unit]);
+                    }
+                    3 => {
+                        contents.swap_aside(a, b);
+                        aside.swap(a, b);
+                    }
+                    4 => {
+                        let bytes = vec![n as u8 | 1; unit];
+                        contents.set_aside(a, &bytes);
+                        aside[a] = bytes;
                     }
                     _ => {
                         let bytes = vec![n as u8 | 1; unit];
@@ -172,12 +244,16 @@ mod tests {
             for (sector, bytes) in plain.iter().enumerate() {
                 prop_assert_eq!(contents.get(sector), &bytes[..]);
                 prop_assert_eq!(contents.has(sector), bytes[0] != 0);
+                prop_assert_eq!(contents.aside(sector), &aside[sector][..]);
             }
-            let mut used: Vec<u32> = contents.places.iter().copied().filter(|&place| place != 0).collect();
+            let both = contents.places.iter().chain(&contents.aside);
+            let mut used: Vec<u32> = both.copied().filter(|&place| place != 0).collect();
             used.sort_unstable();
             used.dedup();
             prop_assert_eq!(used.len() + contents.free.len(), contents.users.len());
-            prop_assert!(contents.users.len() <= 40);
+            prop_assert!(contents.users.len() <= 80);
+            contents.forget_aside();
+            prop_assert_eq!(contents.aside(0), &vec![0; unit][..]);
         }
     }
 }

@@ -81,6 +81,7 @@ impl Nand {
                 self.array.interrupt_erase(block);
             }
         }
+        self.array.forget_aside();
         Silicon(self.array)
     }
 

@@ -14,8 +14,7 @@ mod small;
 pub use config::{BufferConfig, FifoEvict, FifoReads, Release};
 
 use crate::linked::{Links, List};
-use crate::map::{crosses_border, runs};
-use crate::media::Contents;
+use crate::map::crosses_border;
 pub(crate) use incoming::Incoming;
 use incoming::Tail;
 use index::Index;
@@ -97,19 +96,10 @@ pub struct Buffer {
     draining: bool,
     capacity: u64,
     full: u64,
-    unit: usize,
-    page_bytes: usize,
-    data: Vec<u8>,
 }
 
 impl Buffer {
-    pub(crate) fn new(
-        plan: BufferPlan,
-        capacity_sectors: u64,
-        logical_pages: u32,
-        full: u64,
-        unit: usize,
-    ) -> Self {
+    pub(crate) fn new(plan: BufferPlan, capacity_sectors: u64, logical_pages: u32, full: u64) -> Self {
         Self {
             plan,
             small: plan.small.map(|most| Box::new(SmallPages::new(logical_pages, most))),
@@ -126,9 +116,6 @@ impl Buffer {
             draining: false,
             capacity: capacity_sectors,
             full,
-            unit,
-            page_bytes: full.count_ones() as usize * unit,
-            data: Vec::new(),
         }
     }
 
@@ -230,8 +217,8 @@ impl Buffer {
         self.leaving
     }
 
-    /// Puts a write in, merging it with what is there.
-    pub(crate) fn insert(&mut self, lpn: u32, mask: u64, write: Incoming, first: u32, bytes: &[u8]) {
+    /// Puts a write in, merging it with what is there: whose contents go to [`Buffer::page`] of that slot.
+    pub(crate) fn insert(&mut self, lpn: u32, mask: u64, write: Incoming) -> u32 {
         let Incoming { stream, .. } = write;
         let (request, into) =
             if self.plan.merge { (write.number, self.slot(lpn)) } else { self.queue(lpn, mask, write) };
@@ -269,7 +256,6 @@ impl Buffer {
                 let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
                 if slot as usize == self.entries.len() {
                     self.entries.push(entry);
-                    self.data.resize(self.entries.len() * self.page_bytes, 0);
                 } else {
                     self.entries[slot as usize] = entry;
                 }
@@ -288,29 +274,12 @@ impl Buffer {
             self.link_newest_full(slot);
         }
         self.update_small(lpn);
-        if self.unit > 0 {
-            for (start, len) in runs(mask) {
-                let to = slot as usize * self.page_bytes + start as usize * self.unit;
-                let from = (start - first) as usize * self.unit;
-                let n = len as usize * self.unit;
-                self.data[to..to + n].copy_from_slice(&bytes[from..from + n]);
-            }
-        }
+        slot
     }
 
-    /// The contents of a slot, from sector 0 of its page.
-    pub(crate) fn contents(&self, slot: u32) -> &[u8] {
-        &self.data[slot as usize * self.page_bytes..(slot as usize + 1) * self.page_bytes]
-    }
-
-    /// Overwrites the sectors `mask` in the contents of an entry that is about to leave.
-    pub(crate) fn merge_contents(&mut self, slot: u32, mask: u64, contents: Contents<'_>) {
-        for (start, len) in runs(mask) {
-            let n = len as usize * self.unit;
-            let to = slot as usize * self.page_bytes + start as usize * self.unit;
-            let from = (start - contents.first) as usize * self.unit;
-            self.data[to..to + n].copy_from_slice(&contents.bytes[from..from + n]);
-        }
+    /// Where the contents of a slot are beside the flash: sector 0 of its page, and the others behind it.
+    pub(crate) fn page(&self, slot: u32) -> usize {
+        slot as usize * self.full.count_ones() as usize
     }
 
     /// Takes an entry out; its sectors are on their way to flash until [`Buffer::release`].
@@ -469,6 +438,6 @@ impl Buffer {
 impl Buffer {
     /// A buffer of `pages` logical pages without contents and without end.
     pub(crate) fn for_tests(plan: BufferPlan, pages: u32, full: u64) -> Self {
-        Self::new(plan, u64::MAX / 2, pages, full, 0)
+        Self::new(plan, u64::MAX / 2, pages, full)
     }
 }

@@ -104,17 +104,15 @@ impl Buffer {
         }
     }
 
-    /// All that is buffered of `lpn` as one entry.
-    pub(crate) fn assembled(&mut self, lpn: u32) -> Option<u32> {
+    /// All that is buffered of `lpn` as one entry; `carry` is told which contents go where, and how many sectors.
+    pub(crate) fn assembled(&mut self, lpn: u32, mut carry: impl FnMut(usize, usize, u32)) -> Option<u32> {
         let newest = self.slot(lpn)?;
         while let Some(older) = self.entries[newest as usize].below {
             let had = self.entries[newest as usize].mask;
             let add = self.entries[older as usize].mask & !had;
-            let page = |slot: u32| slot as usize * self.page_bytes;
             for (start, len) in runs(add) {
-                let at = start as usize * self.unit;
-                let from = page(older) + at;
-                self.data.copy_within(from..from + len as usize * self.unit, page(newest) + at);
+                let at = start as usize;
+                carry(self.page(older) + at, self.page(newest) + at, len);
             }
             self.remove(older);
             self.held += u64::from(add.count_ones());
@@ -135,7 +133,7 @@ mod tests {
     fn write(buffer: &mut Buffer, number: u64, first: u64, n: u32) {
         let incoming = Incoming { number, stream: 0, range: (first, first + u64::from(n)) };
         let at = (first % 8) as u32;
-        buffer.insert((first / 8) as u32, ((1 << n) - 1) << at, incoming, at, &[]);
+        buffer.insert((first / 8) as u32, ((1 << n) - 1) << at, incoming);
     }
     fn queued(buffer: &Buffer) -> Vec<(u64, u32, u64)> {
         buffer.oldest_first().map(|entry| (entry.request, entry.lpn, entry.mask)).collect()
@@ -160,7 +158,7 @@ mod tests {
         assert!(buffer.leaves_first(oldest) && !buffer.leaves_first(buffer.slot(0).expect("an entry")));
         buffer.trim(0, 0x0f);
         assert_eq!(queued(&buffer), [(1, 0, 0x30), (3, 2, 0x30), (6, 0, 0xe0)]);
-        let whole = buffer.assembled(0).expect("an entry");
+        let whole = buffer.assembled(0, |_, _, _| ()).expect("an entry");
         assert_eq!((buffer.entry(whole).mask, buffer.len(), buffer.held), (0xf0, 2, 6));
         buffer.take(whole);
         assert_eq!((queued(&buffer), buffer.mask(0)), (vec![(3, 2, 0x30)], 0));

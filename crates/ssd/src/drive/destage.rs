@@ -90,7 +90,10 @@ impl Ssd {
             let bytes = &request.data[from..from + len as usize * unit];
             let new = takes.min(request.short);
             let write = Incoming { number, stream, range: (lsn, lsn + sectors) };
-            buffer.insert(lpn, mask, write, mask.trailing_zeros(), bytes);
+            let entry = buffer.insert(lpn, mask, write);
+            let page = buffer.page(entry);
+            let array = self.flash.media_mut().array_mut();
+            array.set_aside(page + mask.trailing_zeros() as usize, bytes);
             request.cursor += len;
             request.short -= new;
             self.short -= new;
@@ -324,6 +327,6 @@ impl Ssd {
 /// An entry that was in `slot` of the buffer, as part of a write.
 #[inline(always)]
 fn leaving(buffer: &Buffer, lpn: u32, mask: u64, slot: u32, load: Option<OpId>) -> Part<'_> {
-    let contents = Contents { bytes: buffer.contents(slot), first: 0 };
+    let contents = Contents::Aside { page: buffer.page(slot) };
     Part { lpn, mask, held: 0, contents, release: mask.count_ones(), load, rewrite: None }
 }

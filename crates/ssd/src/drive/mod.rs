@@ -72,8 +72,6 @@ pub struct Ssd {
     /// Flushes that wait for the programs of a barrier.
     flushes: VecDeque<(u32, u32)>,
     reads: Reads,
-    /// Contents of the pages of a write that waited in the buffer in part.
-    pages: [Vec<u8>; 2],
     outstanding: u32,
     /// Since when the front of the queue waits for free blocks, and for buffer room.
     stalled: Option<Time>,
@@ -119,7 +117,6 @@ impl Ssd {
         if config.buffer.release == Release::Handover {
             media.tell_handover();
         }
-        let unit = media.array().unit();
         let g = &config.unit_geometry();
         let size = config.table_size(layout.logical_pages);
         let map = Map::new(plan.table, size, g.sectors_per_page(), config.map_cache.bytes);
@@ -134,8 +131,8 @@ impl Ssd {
         let space = Space::new(&plan.space, settings, layout.limits(), &media, seed)?;
         let flash = Flash::new(media, map, space, plan.space.host_groups());
         let sectors = config.buffer.bytes / u64::from(g.sector_bytes);
-        let buffer = (sectors > 0)
-            .then(|| Buffer::new(plan.buffer, sectors, layout.logical_pages, flash.full_mask(), unit));
+        let buffer =
+            (sectors > 0).then(|| Buffer::new(plan.buffer, sectors, layout.logical_pages, flash.full_mask()));
         let page = (g.page_bytes, g.sectors_per_page());
         let (logical, map_pages) = (layout.logical_pages, layout.map_pages);
         let most = SystemPages::most(&config.recovery, page, logical, map_pages, plan.scatters);
@@ -161,7 +158,6 @@ impl Ssd {
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
             reads: Reads::new(),
-            pages: [const { Vec::new() }; 2],
             outstanding: 0,
             stalled: None,
             waiting: None,

@@ -196,13 +196,12 @@ impl Ssd {
         if let Some(buffer) = &self.buffer {
             let mut left = buffered;
             for slot in buffer.slots(lpn) {
-                let page = buffer.contents(slot);
+                let page = buffer.page(slot);
                 let here = left & buffer.entry(slot).mask;
                 left &= !here;
                 for (start, len) in runs(here) {
-                    let from = start as usize * unit;
-                    let n = len as usize * unit;
-                    out[place(start)..place(start) + n].copy_from_slice(&page[from..from + n]);
+                    let bytes = &mut out[place(start)..place(start) + len as usize * unit];
+                    array.read_aside(page + start as usize, bytes);
                 }
             }
         }

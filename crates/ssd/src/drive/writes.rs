@@ -23,23 +23,25 @@ struct Piece {
     /// With those that waited in the buffer: all of them, and how many were buffered.
     union: u64,
     release: u32,
+    /// Where in the buffer their contents are, if some were.
+    page: usize,
 }
 
 impl Piece {
     #[inline]
     fn new((lpn, mask, len): (u32, u64, u64)) -> Self {
-        Self { lpn, mask, len, load: None, from: 0, union: mask, release: 0 }
+        Self { lpn, mask, len, load: None, from: 0, union: mask, release: 0, page: 0 }
     }
-    /// `page` = the page's contents, for what waited in the buffer; else they are in `data`.
+    /// The contents of those that did not wait in the buffer are in `data`.
     #[inline]
-    fn part<'a>(&self, data: &'a [u8], page: &'a [u8], unit: usize) -> Part<'a> {
-        let contents = if self.release > 0 {
-            Contents { bytes: page, first: 0 }
+    fn part<'a>(&self, data: &'a [u8], unit: usize) -> Part<'a> {
+        let &Self { lpn, union: mask, release, load, page, .. } = self;
+        let contents = if release > 0 {
+            Contents::Aside { page }
         } else {
             let bytes = &data[self.from..self.from + self.len as usize * unit];
-            Contents { bytes, first: self.mask.trailing_zeros() }
+            Contents::Bytes { bytes, first: self.mask.trailing_zeros() }
         };
-        let &Self { lpn, union: mask, release, load, .. } = self;
         Part { lpn, mask, held: 0, contents, release, load, rewrite: None }
     }
 }
@@ -103,24 +105,23 @@ impl Ssd {
             let Ok(again) = self.reserve_pieces(&pieces, stream, alone) else { return Some(Blocked::Flash) };
             ticket = again;
         }
-        for (n, piece) in pieces.iter_mut().enumerate() {
+        for piece in &mut pieces {
             self.count_part(piece.lpn, piece.mask);
             piece.from = cursor as usize * unit;
             cursor += piece.len;
             if let Some(buffer) = &mut self.buffer
-                && let Some(entry) = buffer.assembled(piece.lpn)
+                && let array = self.flash.media_mut().array_mut()
+                && let Some(entry) = buffer.assembled(piece.lpn, |a, b, n| array.swap_aside(a, b, n))
             {
                 let bytes = &self.requests[slot].data[piece.from..cursor as usize * unit];
-                let contents = Contents { bytes, first: piece.mask.trailing_zeros() };
-                buffer.merge_contents(entry, piece.mask, contents);
-                self.pages[n].clear();
-                self.pages[n].extend_from_slice(buffer.contents(entry));
+                piece.page = buffer.page(entry);
+                array.set_aside(piece.page + piece.mask.trailing_zeros() as usize, bytes);
                 let entry = buffer.take(entry);
                 (piece.union, piece.release) = (piece.mask | entry.mask, entry.mask.count_ones());
             }
         }
         let data = &self.requests[slot].data;
-        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, &self.pages[n], unit));
+        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, unit));
         let write = Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
         let programs = self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();

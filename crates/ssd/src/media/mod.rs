@@ -419,10 +419,16 @@ impl Media {
         if unit == 0 {
             return;
         }
+        let array = self.nand.array_mut();
         for (start, len) in runs {
-            let from = (start - data.first) as usize * unit;
-            let bytes = &data.bytes[from..from + len as usize * unit];
-            self.nand.array_mut().fill(ppn, (start as i32 + shift) as u32, bytes);
+            let to = (start as i32 + shift) as u32;
+            match data {
+                Contents::Bytes { bytes, first } => {
+                    let from = (start - first) as usize * unit;
+                    array.fill(ppn, to, &bytes[from..from + len as usize * unit]);
+                }
+                Contents::Aside { page } => array.fill_from_aside(ppn, to, page + start as usize, len),
+            }
         }
     }
     /// Whether `ppn` holds host sectors that `owner` looks after.
@@ -432,17 +438,24 @@ impl Media {
     }
 }
 
-/// The contents of some sectors of a logical page: sector `first + i` is the i-th piece of `bytes`.
-/// Empty if contents are not modelled.
+/// Where the contents of some sectors of a logical page are, which are programmed once.
 #[derive(Clone, Copy, Debug)]
-pub struct Contents<'a> {
-    /// `Array::unit` bytes a sector.
-    pub bytes: &'a [u8],
-    /// First sector of the logical page that `bytes` covers.
-    pub first: u32,
+pub enum Contents<'a> {
+    /// In memory; empty if contents are not modelled.
+    Bytes {
+        /// `Array::unit` bytes a sector.
+        bytes: &'a [u8],
+        /// First sector of the logical page that `bytes` covers.
+        first: u32,
+    },
+    /// Kept beside the flash, from where they move.
+    Aside {
+        /// Where its sector 0 is, or would be.
+        page: usize,
+    },
 }
 
 impl Contents<'_> {
     /// Of a write without sectors.
-    pub const NONE: Contents<'static> = Contents { bytes: &[], first: 0 };
+    pub const NONE: Contents<'static> = Contents::Bytes { bytes: &[], first: 0 };
 }

@@ -67,7 +67,7 @@ mod tests {
     fn a_waiting_partial_tail_swaps_with_the_entry_above() {
         let mut buffer = Buffer::for_tests(BufferPlan::LRU, 10, 0xff);
         for (lpn, mask) in [(0, 1), (1, 0xff), (2, 3), (3, 7)] {
-            buffer.insert(lpn, mask, Incoming::for_tests(0), 0, &[]);
+            buffer.insert(lpn, mask, Incoming::for_tests(0));
         }
         let victim = |buffer: &mut Buffer, waits: bool| victims(buffer, |_| waits)[0];
         let unasked = |buffer: &mut Buffer| victims(buffer, |_| panic!("not asked"))[0];
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(buffer.take(chosen).lpn, 2);
         assert_eq!(lpns(&buffer), [0, 3]);
         // A full page needs no read; the last entry has nothing to swap with.
-        buffer.insert(0, 0xff, Incoming::for_tests(0), 0, &[]);
+        buffer.insert(0, 0xff, Incoming::for_tests(0));
         buffer.trim(3, 0xff);
         let chosen = unasked(&mut buffer);
         assert_eq!(buffer.entry(chosen).lpn, 0);

@@ -245,7 +245,7 @@ mod tests {
                     match draw.below(10) {
                         0..=5 => {
                             let mask = if draw.chance(0.3) { full } else { 1 + draw.below(254) };
-                            buffer.insert(lpn, mask, Incoming::for_tests(step), 0, &[]);
+                            buffer.insert(lpn, mask, Incoming::for_tests(step));
                             model.write(lpn, mask);
                         }
                         6 => {
@@ -280,9 +280,9 @@ mod tests {
     fn nothing_starves() {
         // Always congested and always a full page at hand: a partial page leaves all the same.
         let mut buffer = Buffer::for_tests(WITH_FULL, 100, 0xff);
-        buffer.insert(0, 1, Incoming::for_tests(0), 0, &[]);
+        buffer.insert(0, 1, Incoming::for_tests(0));
         for lpn in 1..4 {
-            buffer.insert(lpn, 0xff, Incoming::for_tests(0), 0, &[]);
+            buffer.insert(lpn, 0xff, Incoming::for_tests(0));
         }
         let mut left = vec![];
         while let Some(&slot) = victims(PcLruConfig::default(), &mut buffer, |_| true).first() {
