@@ -11,7 +11,7 @@ use crate::clients::{Arrival, Client, Due, Punctuality, Roll};
 use crate::inbox::{Inbox, Line, Request};
 use crate::live::snapshot::Snapshot;
 use crate::order::{Answer, Order};
-use crate::request::{Fault, Io, Job, Message, Outcome};
+use crate::request::{Fault, Io, Job, Message, Outcome, Reply};
 use crate::wink::{Talkers, Wink};
 use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
@@ -184,11 +184,7 @@ impl Device {
         came: Option<Arrival>,
         reply: impl FnOnce(Outcome, Option<Due>) + Send + 'static,
     ) {
-        let came = came.unwrap_or_else(|| {
-            let now = self.clock.now();
-            Arrival { earliest: now, by: now }
-        });
-        let mut job = Job { came, client: self.client.clone(), io, reply: Box::new(reply) };
+        let mut job = self.job(io, came, Box::new(reply));
         // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
         if let Ok(mut seat) = self.seat.driver.try_lock() {
             // A bug of the model must end the server, not leave its own thread asleep.
@@ -202,6 +198,24 @@ impl Device {
             }
         }
         self.send(Request::Job(job));
+    }
+
+    /// As [`Self::submit_corked`], but on the drive's own thread, while this one hears what comes next.
+    pub(crate) fn submit_aside(
+        &self,
+        io: Io,
+        came: Option<Arrival>,
+        reply: impl FnOnce(Outcome, Option<Due>) + Send + 'static,
+    ) {
+        self.send(Request::Job(self.job(io, came, Box::new(reply))));
+    }
+
+    fn job(&self, io: Io, came: Option<Arrival>, reply: Reply) -> Job {
+        let came = came.unwrap_or_else(|| {
+            let now = self.clock.now();
+            Arrival { earliest: now, by: now }
+        });
+        Job { came, client: self.client.clone(), io, reply }
     }
 
     /// FDP: these handles go on to their next reclaim unit. `reply` as of [`Self::submit`].

@@ -73,7 +73,8 @@ impl Wink {
         None
     }
 
-    fn has_processor(&self) -> bool {
+    /// Whether one who waits awake takes it from nobody.
+    pub fn has_processor(&self) -> bool {
         let Talkers { number, last, changed, .. } = &*self.talkers;
         let now = u64::try_from(BEGAN.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if last.swap(self.me, Ordering::Relaxed) != self.me {

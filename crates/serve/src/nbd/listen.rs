@@ -8,6 +8,8 @@ use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use nandle_io::Op;
+
 use super::session::{Action, Session, Ticket};
 use crate::deadline::Hearing;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
@@ -19,6 +21,9 @@ use crate::{Device, Error, plan};
 pub const MOST_CLIENTS: usize = 64;
 /// Requests whose answers may be held back while further ones are there to be read.
 const MOST_CORKED: u32 = 32;
+/// Bytes of a write that is carried out elsewhere while the next one is heard, which takes longer than to wake another
+/// thread: one client's writes of 128 KiB, 32 at a time, are a tenth faster.
+const LONG: u64 = 64 << 10;
 /// The port that NBD has from IANA.
 const PORT: u16 = 10809;
 
@@ -181,10 +186,19 @@ fn listen(
                 Action::Submit(ticket, io) => {
                     let pending = room.take();
                     let pending = pending.unwrap_or_else(|| Pending::wait(outbox, io.weight(), &mut hearing));
-                    device.submit_corked(io, came, move |outcome, due| {
+                    let aside = io.op == Op::Write
+                        && io.weight() >= LONG
+                        && !device.whose().is_timed()
+                        && hearing.goes_on();
+                    let reply = move |outcome, due| {
                         let (head, data) = ticket.answer(outcome);
                         pending.answer([head, data], due);
-                    });
+                    };
+                    if aside {
+                        device.submit_aside(io, came, reply);
+                    } else {
+                        device.submit_corked(io, came, reply);
+                    }
                     outbox::flush_others(outbox);
                     outbox.wait_until_read();
                 }

@@ -108,8 +108,8 @@ impl Fragments {
         let word = self.words.get(lpn);
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
     }
-    /// Of `lpn` and the pages behind it, as far as they have [a single one](Self::single) or none, and not necessarily
-    /// all of these: its number + 1, or 0.
+    /// For `lpn` and pages behind it, up to one that has a list or to the end of a row: the number of its [only physical
+    /// page](Self::single) + 1, or 0 if nothing of it is stored.
     pub(crate) fn singles(&self, lpn: u32) -> impl Iterator<Item = u32> + '_ {
         self.words.row(lpn).take_while(|word| word & LIST == 0)
     }
