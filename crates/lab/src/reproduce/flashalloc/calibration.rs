@@ -140,8 +140,8 @@ fn overwritten(
 ) -> Result<Vec<Interval>, Error> {
     let mut config: DeviceConfig = drive(1, policy, Firmware::Logged)?;
     config.geometry.blocks_per_plane = BLOCKS;
-    // Streams have open blocks of their own.
-    config.op_ratio = if policy == MULTI_STREAM { 0.3 } else { 0.16 };
+    // So little that the fullest drive copies as much as the logs'; streams have open blocks of their own.
+    config.op_ratio = if policy == MULTI_STREAM { 0.255 } else { 0.13 };
     let ssd = Ssd::new(&config, 0, seed).map_err(|e| Error::input(e.to_string()))?;
     let (page, logical) = (u64::from(config.geometry.page_bytes), ssd.layout().logical_bytes);
     let block = page * u64::from(config.geometry.pages_per_block);
