@@ -213,12 +213,12 @@ fn equal_users_get_equal_shares_and_deeper_ones_more() {
 fn users_are_charged_all_that_is_programmed_of_what_they_wrote() {
     // One writes each page of its own once, the other few again and again, until the blocks of both are collected.
     let mut config = config();
-    config.geometry.blocks_per_plane = 12;
+    config.geometry.blocks_per_plane = 34;
     let pages = check(config.clone()).expect("valid").layout.logical_bytes / 8192;
     let half = pages / 2;
     let once = (0..half).map(|n| write(0, n)).collect();
     let mut draw = nandle_random::Stream::new(1, "charges");
-    let again = (0..3 * pages).map(|_| write(0, half + draw.below(half))).chain([flush()]).collect();
+    let again = (0..2 * pages).map(|_| write(0, half + draw.below(half))).chain([flush()]).collect();
     let users = vec![User::closed("once", 1, List(once)), User::closed("again", 6, List(again))];
     replayed(&config, Phase::of(users), |r, result| {
         result.expect("a run");
