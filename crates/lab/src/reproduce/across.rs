@@ -4,7 +4,7 @@
 //! mapping cache with it) to a sixteenth and the traces to an eighth. Real traces, which are short, get a device
 //! that they fill. Requests arrive at the traces' times. A ratio is met if it is on the paper's side of 1 and within 10% of the paper's.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 
 use nandle_ssd::nand::{Cause, Geometry};
@@ -78,6 +78,10 @@ pub struct Run {
     pub dram: u64,
     /// Bytes of the mapping table.
     pub mapping_bytes: u64,
+    /// Share of it that the mapping cache holds.
+    pub cached: f64,
+    /// Share of the device's pages that requests touch.
+    pub touched: f64,
     /// Across-page areas.
     pub areas: AcrossStats,
     /// Nodes of MRSM's tree beyond one per logical page.
@@ -176,9 +180,18 @@ fn replayed(requests: &[Request], drive: &Drive, seed: u64) -> Result<Run, Error
     let pages = u64::from(ssd.flash().logical_pages());
     out.further_nodes = ssd.flash().map().tree().map_or(0, |tree| tree.nodes() - pages);
     out.mapping_bytes = ssd.flash().mapping_bytes();
+    out.cached = (drive.config.map_cache.bytes as f64 / out.mapping_bytes as f64).min(1.0);
+    out.touched = touched(requests, drive.config.geometry.page_bytes) as f64 / pages as f64;
     out.areas = ssd.scheme::<Across>().map(|a| a.stats().clone()).unwrap_or_default();
     out.mrsm = ssd.scheme::<Mrsm>().map(|m| m.stats().clone()).unwrap_or_default();
     Ok(out)
+}
+
+/// Pages that requests touch.
+fn touched(requests: &[Request], page: u32) -> usize {
+    let page = u64::from(page);
+    let data = requests.iter().filter(|r| r.op.moves_data() && r.bytes > 0);
+    data.flat_map(|r| r.offset / page..=(r.offset + r.bytes - 1) / page).collect::<HashSet<u64>>().len()
 }
 
 /// A request under way: when it arrived, what it is, its sectors and class.
@@ -353,6 +366,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
             "Twins, a smaller mapping cache",
             &[
                 "cache",
+                "pages touched",
+                "table cached mrsm",
                 "map writes mrsm",
                 "map writes across",
                 "map reads mrsm",
@@ -368,6 +383,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
             let runs =
                 if cache == 1 { runs.clone() } else { compare(bench, Set { cache, ..paper }, &twins)? };
             let mut row: Vec<Cell> = vec![format!("1/{cache}").into()];
+            row.extend([mean(&runs, |r| r[1].touched), mean(&runs, |r| r[1].cached)].map(Cell::from));
             row.extend(map_shares(&runs).map(Cell::from));
             row.extend(
                 [
