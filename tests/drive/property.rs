@@ -72,7 +72,7 @@ prop_compose! {
     /// Link, controller, hand-over, cleaning ahead, decoder and repeated reads.
     fn machine()(
         link in prop::option::of((prop::sample::select(vec![0.0, 20.0, 2000.0]), 0..20_000_u64)),
-        cores in 0..4_u32, costs in prop::array::uniform3(prop::sample::select(vec![0_u64, 700, 40_000])),
+        cores in 0..4_u32, costs in prop::array::uniform4(prop::sample::select(vec![0_u64, 700, 40_000])),
         blocking in any::<bool>(), by_die in any::<bool>(), priority in any::<bool>(),
         handover in any::<bool>(), ahead in any::<bool>(),
         ecc_ns in prop::sample::select(vec![0_u64, 3_000, 500_000]), independent in any::<bool>(), share in prop::sample::select(vec![0.0, 0.4]),
@@ -82,10 +82,18 @@ prop_compose! {
             c.link = LinkConfig { mb_s, command_ns };
         }
         if cores > 0 {
-            let [command_ns, unit_ns, operation_ns] = costs;
+            let [command_ns, unit_ns, copy_ns, operation_ns] = costs;
             let assign = if by_die { Assign::ByDie } else { Assign::Earliest };
-            c.controller =
-                ControllerConfig { cores, command_ns, unit_ns, operation_ns, blocking_rmw: blocking, assign, priority };
+            c.controller = ControllerConfig {
+                cores,
+                command_ns,
+                unit_ns,
+                copy_ns,
+                operation_ns,
+                blocking_rmw: blocking,
+                assign,
+                priority,
+            };
         }
         c.buffer.release = if handover { Release::Handover } else { Release::Program };
         c.buffer.clean_ahead = ahead;

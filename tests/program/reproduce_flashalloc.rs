@@ -27,7 +27,9 @@ fn random_2_mib_overwrites_need_no_copies() {
 #[test]
 fn tenants_part_and_their_bytes_are_the_hosts() {
     let go = |policy, callers| {
-        let config = drive(16, policy, Firmware::Logged).expect("a preset");
+        // Both as fast, whichever firmware it is.
+        let mut config = drive(16, policy, Firmware::Logged).expect("a preset");
+        config.controller = drive(16, "by-time", Firmware::Logged).expect("a preset").controller;
         run("rocksdb+mysql", &config, 1, Host::with(callers), &AtomicBool::new(false)).expect("it runs")
     };
     let vanilla = go("by-time", Callers::All);
@@ -59,16 +61,10 @@ fn tenants_part_and_their_bytes_are_the_hosts() {
 /// Authors' raw logs: what the host gets follows from the write amplification alone.
 #[test]
 fn the_board_slows_as_its_logs_say() {
-    let mut within = 0;
     for policy in ["by-time", "flashalloc", "multi-stream"] {
         for p in points_of(policy, &FILLS, 1, &AtomicBool::new(false)).expect("it runs") {
             let ratio = p.ours_mib_s.expect("some share of the drive has copies enough") / p.logged_mib_s;
-            // Without copies the logs of multi-stream have less than with a few; FlashAlloc's copies take longer in the
-            // logs the more there are.
-            let odd = [("multi-stream", 1.0), ("flashalloc", 2.85)].contains(&(policy, p.waf));
-            assert!((0.8..if odd { 1.3 } else { 1.2 }).contains(&ratio), "{p:?}");
-            within += usize::from(ratio < 1.2);
+            assert!((0.8..1.2).contains(&ratio), "{p:?}");
         }
     }
-    assert_eq!(within, 19);
 }

@@ -58,7 +58,7 @@ fn the_link_carries_bytes_one_after_the_other() {
 fn with_cores(cores: u32) -> DeviceConfig {
     let mut config = array(8, 4);
     let c = &mut config.controller;
-    (c.cores, c.command_ns, c.unit_ns, c.operation_ns) = (cores, 5_000, 2_000, 1_000);
+    (c.cores, c.command_ns, c.unit_ns, c.copy_ns, c.operation_ns) = (cores, 5_000, 2_000, 500, 1_000);
     config
 }
 
@@ -100,7 +100,7 @@ fn cores_bound_the_requests_of_a_second() {
 #[test]
 fn collection_costs_the_cores_of_the_host() {
     // Each page that the host writes costs a command, a unit and an operation; each that collection moves, a
-    // unit and two operations.
+    // unit, a copy and two operations.
     let mut config = with_cores(1);
     config.geometry.blocks_per_plane = 32;
     config.geometry.pages_per_block = 16;
@@ -119,7 +119,7 @@ fn collection_costs_the_cores_of_the_host() {
     let [commands, programs, _, gc, ..] = purposes;
     assert_eq!(commands, host * 7_000);
     assert_eq!(programs, host * 1_000);
-    assert_eq!(gc, copies * (2_000 + 2 * 1_000) + erases * 1_000);
+    assert_eq!(gc, copies * (2_000 + 500 + 2 * 1_000) + erases * 1_000);
 }
 
 #[test]

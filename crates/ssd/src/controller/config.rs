@@ -16,6 +16,8 @@ pub struct ControllerConfig {
     /// Core time of each mapping unit that is handled: of a host read or write, copied by collection, or of the
     /// map (ns).
     pub unit_ns: u64,
+    /// Core time of each mapping unit that collection copies, beside that of every unit (ns).
+    pub copy_ns: u64,
     /// Core time of each flash operation that is ordered (ns).
     pub operation_ns: u64,
     /// The read of a read-modify-write holds its core: until it is done that core takes no host command.
@@ -50,9 +52,12 @@ impl ControllerConfig {
         if self.cores > 64 {
             return Err(ConfigError::new("controller.cores", self.cores, "0 (no time) to 64"));
         }
-        for (field, ns) in
-            [("command_ns", self.command_ns), ("unit_ns", self.unit_ns), ("operation_ns", self.operation_ns)]
-        {
+        for (field, ns) in [
+            ("command_ns", self.command_ns),
+            ("unit_ns", self.unit_ns),
+            ("copy_ns", self.copy_ns),
+            ("operation_ns", self.operation_ns),
+        ] {
             if ns > LONGEST_NS {
                 let expected = format!("0 to {LONGEST_NS} ns");
                 return Err(ConfigError::new(&format!("controller.{field}"), ns, expected));

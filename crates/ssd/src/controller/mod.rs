@@ -74,8 +74,8 @@ pub(crate) struct Controller {
     /// Items in the queues.
     waiting: u32,
     commands: u64,
-    /// Mapping units that an operation under way handles beside those of commands, by its slot.
-    units: Vec<u32>,
+    /// Time of the mapping units that an operation under way handles beside those of commands, by its slot.
+    units_ns: Vec<Time>,
     /// Reads that hold a core, and whether they hold all.
     holding: Vec<OpId>,
     is_held: bool,
@@ -98,7 +98,7 @@ impl Controller {
             number: 0,
             waiting: 0,
             commands: 0,
-            units: Vec::new(),
+            units_ns: Vec::new(),
             holding: Vec::new(),
             is_held: false,
             busy_ns: [0; PURPOSES],
@@ -117,17 +117,19 @@ impl Controller {
     }
 
     /// An operation handles another mapping unit that no command did.
-    pub fn note_unit(&mut self, op: OpId) {
-        if self.units.len() <= op.0 as usize {
-            self.units.resize(op.0 as usize + 1, 0);
+    pub fn note_unit(&mut self, op: OpId, cause: Cause) {
+        let slot = op.0 as usize;
+        if self.units_ns.len() <= slot {
+            self.units_ns.resize(slot + 1, 0);
         }
-        self.units[op.0 as usize] += 1;
+        let copy_ns = if cause == Cause::Gc { self.config.copy_ns } else { 0 };
+        self.units_ns[slot] += self.config.unit_ns + copy_ns;
     }
 
     /// An operation may go to its die; true if it costs nothing and goes at once.
     pub fn operation(&mut self, now: Time, ready: &Ready) -> bool {
-        let units = self.units.get_mut(ready.op.0 as usize).map_or(0, std::mem::take);
-        let ns = self.config.operation_ns + u64::from(units) * self.config.unit_ns;
+        let units_ns = self.units_ns.get_mut(ready.op.0 as usize).map_or(0, std::mem::take);
+        let ns = self.config.operation_ns + units_ns;
         if ns == 0 {
             return true;
         }

@@ -254,7 +254,7 @@ impl Media {
         if let Some(controller) = &mut self.controller
             && cause != Cause::Host
         {
-            controller.note_unit(op);
+            controller.note_unit(op, cause);
         }
         op
     }

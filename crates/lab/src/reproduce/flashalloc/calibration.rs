@@ -1,9 +1,10 @@
 //! The board against the authors' raw logs: what the host gets at a given write amplification.
 //!
-//! `logs.csv` is made from `host/RocksDB/rocksdb-msssd/MULTI` of github.com/JonghyeokPark/Flashalloc-Cosmos (two
-//! tenants): counters of the firmware (`{vanilla,salloc,ver4,ver5,ver7}.uart`) laid beside the bytes of `iostat`, in
-//! pieces of 20 lines, those of like WAF together. The logs say nothing of what was written, and need not: on a drive
-//! that is busy with copies the time of a host page follows from the copies that come with it.
+//! `logs.py` makes `logs.csv` from `host/RocksDB/rocksdb-msssd/MULTI` of github.com/JonghyeokPark/Flashalloc-Cosmos (two
+//! tenants): counters of the firmware laid beside the bytes of `iostat`, in pieces of 20 lines, those of like WAF
+//! together, from when the flash has been written once: ours is overwritten too. The logs say nothing of what was
+//! written, and need not: on a drive that is busy with copies the time of a host page follows from the copies that come
+//! with it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -267,7 +268,7 @@ pub(super) fn table(points: &[Point]) -> Table {
     table
 }
 
-/// What a copy took in the logs while so much was trimmed (`trims.py` makes `trims.csv` from them): whether trims are what
+/// What a copy took in the logs while so much was trimmed (`logs.py` makes `trims.csv` from them): whether trims are what
 /// makes copies follow one another.
 pub(super) fn trimmed() -> Table {
     let columns = ["policy", "trimmed meanwhile", "seconds", "WAF", "us a copy"];
