@@ -55,8 +55,10 @@ impl Conversation {
             if self.over || self.rest.len() < wanted {
                 return;
             }
-            let now: Vec<u8> = self.rest.drain(..wanted).collect();
-            for action in self.session.take(&now, subsystem) {
+            let now = self.rest.drain(..wanted);
+            self.session.place().copy_from_slice(now.as_slice());
+            drop(now);
+            for action in self.session.take(subsystem) {
                 self.carry_out(action);
             }
         }

@@ -1,12 +1,15 @@
 //! Goal: the server copies a request's data no more often than it has to: a write of 128 KiB once (to where the write
 //! buffer and then the flash have it), a read once.
 //! Method: a library written in C stands between the real server and the C library's memcpy, and counts bytes; a client
-//! writes and reads 128 KiB at a time once the flash has been written to.
+//! by NBD and hosts by NVMe/TCP write and read 128 KiB at a time once the flash has been written to.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use nandle_host::initiator::{Host, Options, blocks, check};
+use nandle_host::wire::{Digests, op};
 
 use crate::served;
 use served::{SMALL, Served, good, has};
@@ -44,28 +47,50 @@ fn data_are_copied_as_often_as_documented() {
     let file = temp.path().join("bytes");
     let shown = file.display().to_string();
     let variables = [("LD_PRELOAD", library.as_str()), ("NANDLE_COPIES", shown.as_str())];
-    let args = [SMALL, &["--timing", "off"]].concat();
-    let server = Served::start_with(temp.path(), &args, &variables);
+    let args = [SMALL, &["--timing", "off", "--nvme-tcp", ":0"]].concat();
+    let mut server = Served::start_with(temp.path(), &args, &variables);
+    let nvme = server.nvme();
     let mut client = server.client();
     let data: Vec<u8> =
         (0..REQUEST as u32 / 4).flat_map(|n| n.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
     let places = client.bytes / REQUEST as u64;
     let at = |n: u64| n * 7 % places * REQUEST as u64;
-    // Until all memory that is used again is there.
-    for n in 0..4 * places {
-        client.write(at(n), &data);
+    // `ask` writes at a place, or reads there.
+    let judge = |by: &str, ask: &mut dyn FnMut(bool, u64)| {
+        // Until all memory that is used again is there.
+        for n in 0..4 * places {
+            ask(true, at(n));
+        }
+        let before = copied(&server, &file);
+        (0..REQUESTS).for_each(|n| ask(true, at(n)));
+        let written = copied(&server, &file);
+        (0..REQUESTS).for_each(|n| ask(false, at(n)));
+        let read = copied(&server, &file);
+        let each = |bytes: u64| bytes as f64 / (REQUESTS * REQUEST as u64) as f64;
+        let (writes, reads) = (each(written - before), each(read - written));
+        println!("{by}: copied in memory: {writes:.2} times a byte written, {reads:.2} times a byte read");
+        // Beside the system's copy between socket and memory. To where it stays. From there.
+        assert!((0.9..1.2).contains(&writes), "{by}: {writes} copies of a write");
+        assert!((0.9..1.2).contains(&reads), "{by}: {reads} copies of a read");
+    };
+    judge("NBD", &mut |writes, at| {
+        if writes {
+            client.write(at, &data);
+        } else {
+            assert!(client.read(at, REQUEST as u32) == data);
+        }
+    });
+    for digests in [false, true] {
+        let digests = Digests { header: digests, data: digests };
+        let mut host = Host::connect(nvme, &Options { digests, ..Options::default() }).expect("a subsystem");
+        let block = host.block_bytes().expect("a size");
+        judge(&format!("NVMe/TCP, {digests:?}"), &mut |writes, at| {
+            let (opcode, sent, wanted) =
+                if writes { (op::WRITE, &data[..], 0) } else { (op::READ, &[][..], REQUEST as u32) };
+            let sqe = blocks(opcode, at / u64::from(block), REQUEST as u32 / block);
+            let done = host.io.command(sqe, sent, wanted).expect("an answer");
+            check(&done).expect("success");
+            assert!(writes || done.data == data);
+        });
     }
-    let before = copied(&server, &file);
-    (0..REQUESTS).for_each(|n| client.write(at(n), &data));
-    let written = copied(&server, &file);
-    for n in 0..REQUESTS {
-        assert!(client.read(at(n), REQUEST as u32) == data);
-    }
-    let read = copied(&server, &file);
-    let each = |bytes: u64| bytes as f64 / (REQUESTS * REQUEST as u64) as f64;
-    let (writes, reads) = (each(written - before), each(read - written));
-    println!("copied in memory: {writes:.2} times a byte written, {reads:.2} times a byte read");
-    // Beside the system's copy between socket and memory. To where it stays. From there.
-    assert!((0.9..1.2).contains(&writes), "{writes} copies of a write");
-    assert!((0.9..1.2).contains(&reads), "{reads} copies of a read");
 }

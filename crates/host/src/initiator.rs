@@ -2,15 +2,16 @@
 //!
 //! For `nandle flashalloc` and for tests; it trusts the controller to be no worse than wrong.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use nandle_io::{Range, encode};
 
 use crate::wire::{
-    DISCOVERY_NQN, Digests, Done, HEAD, IN_CAPSULE, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status, build,
-    flag, op, parts, pdu, put, text, u16_at, u32_at, u64_at,
+    DISCOVERY_NQN, Digests, Done, HEAD, IN_CAPSULE, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
+    are_sound, before_data, build, data_of, digest_of, flag, header_of, op, pdu, put, text, u16_at, u32_at,
+    u64_at,
 };
 
 /// Largest PDU that is taken from a controller.
@@ -108,9 +109,28 @@ impl Write for Timed {
         self.judge(result)
     }
 
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.arm()?;
+        let result = self.stream.write_vectored(pieces);
+        self.judge(result)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Writes all of these, with as few calls as it takes.
+fn write_together(to: &mut Timed, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+    while pieces.iter().any(|piece| !piece.is_empty()) {
+        match to.write_vectored(pieces) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut pieces, n),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 fn bad(what: impl Into<String>) -> io::Error {
@@ -225,31 +245,23 @@ impl Queue {
     pub fn receive(&mut self) -> io::Result<Done> {
         self.begin();
         loop {
-            let mut bytes = vec![0; HEAD];
-            self.reader.read_exact(&mut bytes)?;
+            let mut bytes = [0; 256];
+            self.reader.read_exact(&mut bytes[..HEAD])?;
             let length = u32_at(&bytes, 4);
             if !(24..=MOST_PDU).contains(&length) {
                 return Err(bad(format!("a PDU of {length} bytes")));
             }
-            bytes.resize(length as usize, 0);
-            self.reader.read_exact(&mut bytes[HEAD..])?;
-            let kind = bytes[0];
+            let end = before_data(&bytes, 24, self.digests);
+            self.reader.read_exact(&mut bytes[HEAD..end])?;
+            let header = &bytes[..end];
+            let kind = header[0];
             if kind == pdu::C2H_TERM {
-                let (fatal, field) = (u16_at(&bytes, 8), u32_at(&bytes, 10));
+                let (fatal, field) = (u16_at(header, 8), u32_at(header, 10));
                 return Err(bad(format!("the controller gave up: error {fatal}, byte {field}")));
             }
-            let whole = parts(&bytes, 24, self.digests).map_err(|(e, _)| bad(format!("{e:?}")))?;
-            if !whole.sound {
-                return Err(bad("the digest of the data is wrong"));
-            }
-            let (header, body) = (whole.header, whole.data);
+            let size = data_of(header, 24, self.digests).map_err(|(e, _)| bad(format!("{e:?}")))?;
             let cid = u16_at(header, 8);
             match kind {
-                pdu::R2T => {
-                    let (tag, from) = (u16_at(header, 10), u32_at(header, 12) as usize);
-                    let bytes = u32_at(header, 16) as usize;
-                    self.answer(cid, tag, from, bytes)?;
-                }
                 pdu::C2H_DATA => {
                     let slot = match self.came.iter().position(|(c, _)| *c == cid) {
                         Some(slot) => slot,
@@ -258,13 +270,26 @@ impl Queue {
                             self.came.len() - 1
                         }
                     };
-                    if self.came[slot].1.len() != u32_at(header, 12) as usize {
+                    let data = &mut self.came[slot].1;
+                    let at = data.len();
+                    if at != u32_at(header, 12) as usize {
                         return Err(bad("data out of order"));
                     }
-                    self.came[slot].1.extend(body);
+                    // With the digest behind them.
+                    data.resize(at + length as usize - end, 0);
+                    self.reader.read_exact(&mut data[at..])?;
+                    if !are_sound(&data[at..], self.digests) {
+                        return Err(bad("the digest of the data is wrong"));
+                    }
+                    data.truncate(at + size);
                     if header[1] & flag::SUCCESS != 0 {
                         return Ok(self.done(cid, Status::OK, 0));
                     }
+                }
+                _ if size > 0 => return Err(bad(format!("a PDU of type {kind:02x}h with data"))),
+                pdu::R2T => {
+                    let (tag, from) = (u16_at(header, 10), u32_at(header, 12) as usize);
+                    self.answer(cid, tag, from, u32_at(header, 16) as usize)?;
                 }
                 pdu::RESPONSE => {
                     let status = Status(u16_at(header, 22) >> 1);
@@ -290,7 +315,6 @@ impl Queue {
     fn answer(&mut self, cid: u16, tag: u16, from: usize, bytes: usize) -> io::Result<()> {
         let data = self.data.iter().find(|(c, _)| *c == cid).and_then(|(_, d)| d.get(from..from + bytes));
         let data = data.ok_or_else(|| bad("data were asked for that there are not"))?;
-        let mut out = vec![];
         for (n, part) in data.chunks(self.most_h2c.max(1)).enumerate() {
             let at = from + n * self.most_h2c;
             let mut body = [0; 16];
@@ -299,9 +323,12 @@ impl Queue {
             put(&mut body, 4, &(at as u32).to_le_bytes());
             put(&mut body, 8, &(part.len() as u32).to_le_bytes());
             let last = if at + part.len() == from + bytes { flag::LAST } else { 0 };
-            build(&mut out, pdu::H2C_DATA, last, &body, part, self.digests, 4);
+            let mut head = Vec::with_capacity(64);
+            header_of(&mut head, pdu::H2C_DATA, last, &body, part.len(), self.digests, 4);
+            let digest = if self.digests.data { &digest_of(part)[..] } else { &[] };
+            write_together(self.reader.get_mut(), &mut [&head, part, digest].map(IoSlice::new))?;
         }
-        self.reader.get_mut().write_all(&out)
+        Ok(())
     }
 
     /// One command and its end.

@@ -414,7 +414,7 @@ impl Encoder {
             let flags = if silent { flag::LAST | flag::SUCCESS } else { flag::LAST };
             header_of(&mut head, pdu::C2H_DATA, flags, &body, done.data.len(), self.digests, self.alignment);
             if self.digests.data {
-                tail.extend(crc32c::crc32c(&done.data).to_le_bytes());
+                tail.extend(digest_of(&done.data));
             }
             if silent {
                 return [head, done.data, tail];
@@ -446,13 +446,13 @@ pub fn build(
     if !data.is_empty() {
         to.extend(data);
         if digests.data {
-            to.extend(crc32c::crc32c(data).to_le_bytes());
+            to.extend(digest_of(data));
         }
     }
 }
 
 /// Appends what comes before so many bytes of data: header of 8 bytes and `body`, digest, padding.
-fn header_of(
+pub(crate) fn header_of(
     to: &mut Vec<u8>,
     kind: u8,
     flags: u8,
@@ -478,33 +478,41 @@ fn header_of(
     to.extend((length as u32).to_le_bytes());
     to.extend(body);
     if digests.header {
-        let sum = crc32c::crc32c(&to[start..]);
-        to.extend(sum.to_le_bytes());
+        let sum = digest_of(&to[start..]);
+        to.extend(sum);
     }
     if data > 0 {
         to.resize(start + offset, 0);
     }
 }
 
-/// A whole PDU: header, data without padding, and whether the data are as their digest says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts<'a> {
-    /// Common header and the type's own.
-    pub header: &'a [u8],
-    /// Data.
-    pub data: &'a [u8],
-    /// Whether their digest is right, or there is none.
-    pub sound: bool,
+/// The digest of these bytes, as it follows them.
+pub(crate) fn digest_of(bytes: &[u8]) -> [u8; 4] {
+    crc32c::crc32c(bytes).to_le_bytes()
 }
 
-/// Takes a PDU of `bytes` apart, whose header has `header` bytes.
+/// Bytes of a PDU up to its data, or up to where it is known that it is none: `head` is its common header, `header` how
+/// many bytes its header has. No more than 255, and no more than the PDU has.
+#[must_use]
+pub fn before_data(head: &[u8], header: usize, digests: Digests) -> usize {
+    let (length, offset) = (u32_at(head, 4) as usize, usize::from(head[3]));
+    let after = after_header(header, digests);
+    if (after..=length).contains(&offset) { offset } else { after.min(length) }
+}
+
+fn after_header(header: usize, digests: Digests) -> usize {
+    header + if digests.header { 4 } else { 0 }
+}
+
+/// Bytes of a PDU's data, of which `bytes` are those [before them](before_data): its header has `header` bytes. Behind
+/// data there may be a digest.
 ///
 /// # Errors
 /// What is wrong, and the byte of the header that says so.
-pub fn parts(bytes: &[u8], header: usize, digests: Digests) -> Result<Parts<'_>, (Fatal, u32)> {
+pub fn data_of(bytes: &[u8], header: usize, digests: Digests) -> Result<usize, (Fatal, u32)> {
     let length = u32_at(bytes, 4) as usize;
-    let after = header + if digests.header { 4 } else { 0 };
-    if bytes.len() != length || length < after {
+    let after = after_header(header, digests);
+    if bytes.len() < after {
         return Err((Fatal::Field, 4));
     }
     if usize::from(bytes[2]) != header {
@@ -513,15 +521,20 @@ pub fn parts(bytes: &[u8], header: usize, digests: Digests) -> Result<Parts<'_>,
     if digests.header && crc32c::crc32c(&bytes[..header]) != u32_at(bytes, header) {
         return Err((Fatal::HeaderDigest, 0));
     }
-    let whole = |data, sound| Parts { header: &bytes[..header], data, sound };
     if length == after {
-        return Ok(whole(&[], true));
+        return Ok(0);
     }
-    let end = length - if digests.data { 4 } else { 0 };
+    let end = length.saturating_sub(if digests.data { 4 } else { 0 });
     let offset = usize::from(bytes[3]);
     if offset < after || !offset.is_multiple_of(4) || offset > end {
         return Err((Fatal::Field, 3));
     }
-    let data = &bytes[offset..end];
-    Ok(whole(data, !digests.data || crc32c::crc32c(data) == u32_at(bytes, end)))
+    Ok(end - offset)
+}
+
+/// Whether data are as the digest behind them says, or there is none.
+#[must_use]
+pub fn are_sound(bytes: &[u8], digests: Digests) -> bool {
+    let digest = bytes.split_last_chunk().filter(|_| digests.data);
+    digest.is_none_or(|(data, digest)| digest_of(data) == *digest)
 }

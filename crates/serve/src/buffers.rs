@@ -1,6 +1,6 @@
 //! Buffers of requests' data that are used again: memory that is new to the process costs a fault for every 4 KiB.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
 
@@ -8,6 +8,16 @@ use crate::lock::lock;
 const SIZES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 /// Bytes that are kept in all.
 const MOST: usize = 16 << 20;
+
+/// The buffer with so many bytes in it, whatever they are, or another one.
+pub(crate) fn sized(mut buffer: Vec<u8>, bytes: usize) -> Vec<u8> {
+    if buffer.capacity() < bytes {
+        // What has not come takes no memory: its pages are not touched.
+        return vec![0; bytes];
+    }
+    buffer.resize(bytes, 0);
+    buffer
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -20,6 +30,14 @@ struct Kept {
 pub(crate) struct Buffers(Mutex<Kept>);
 
 impl Buffers {
+    /// None are kept yet.
+    pub fn new() -> Arc<Self> {
+        // The C library puts what is large on pages of its own, all at the same place in them, between which the system
+        // copies slowly; but not what is as large as something that was given back.
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(2 * SIZES.end())));
+        Arc::default()
+    }
+
     /// A buffer with room for so many bytes, in which anything may be, if there is one; else an empty one.
     pub fn take(&self, bytes: usize) -> Vec<u8> {
         if SIZES.contains(&bytes) {

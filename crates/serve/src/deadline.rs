@@ -13,6 +13,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::arrival::Marks;
+use crate::buffers::sized;
 use crate::clients::{Arrival, Client};
 use crate::listen::Stream;
 use crate::wink::Wink;
@@ -33,6 +34,9 @@ const SLOWEST: usize = 1 << 20;
 const AHEAD: usize = 64 << 10;
 /// What is missing of a message goes to its place at once if it is as much as this; else by what is read ahead.
 const LARGE: usize = 16 << 10;
+/// Bytes that are read ahead after that, and twice as many each time that so many are there: if a large message comes next,
+/// what was read ahead of it is copied once more.
+const LITTLE: usize = 512;
 
 /// Sends an answer, which has less time while others wait for the room that it takes.
 ///
@@ -169,8 +173,8 @@ pub(crate) struct Hearing<'a> {
     ahead: Box<[u8]>,
     taken: usize,
     end: usize,
-    /// The last message went to its place at once: nothing is read ahead of what is wanted next.
-    large: bool,
+    /// How much is read ahead.
+    window: usize,
     /// By when its handshake must be over.
     handshake: Option<Instant>,
     /// By when data that it was asked for must be there.
@@ -196,7 +200,7 @@ impl<'a> Hearing<'a> {
             ahead: vec![0; AHEAD].into_boxed_slice(),
             taken: 0,
             end: 0,
-            large: false,
+            window: AHEAD,
             handshake,
             due: None,
             silence: None,
@@ -269,15 +273,19 @@ impl<'a> Hearing<'a> {
     /// # Errors
     /// If they do not come, or not in time.
     pub fn next(&mut self, wanted: usize, go_on: bool, bytes: &mut Vec<u8>) -> io::Result<()> {
+        *bytes = sized(std::mem::take(bytes), wanted);
+        self.fill(go_on, bytes)
+    }
+
+    /// The same: as many as `bytes` has room for.
+    ///
+    /// # Errors
+    /// If they do not come, or not in time.
+    pub fn fill(&mut self, go_on: bool, bytes: &mut [u8]) -> io::Result<()> {
         if !go_on {
             self.began = self.reader.read - self.buffered() as u64;
         }
-        if bytes.capacity() < wanted {
-            // What has not come takes no memory: its pages are not touched.
-            *bytes = vec![0; wanted];
-        } else {
-            bytes.resize(wanted, 0);
-        }
+        let wanted = bytes.len();
         let mut came = self.take_ahead(bytes);
         let mut begun = go_on || came > 0;
         let mut whole = None;
@@ -291,13 +299,17 @@ impl<'a> Hearing<'a> {
             };
             begun = true;
             let left = wanted - came;
-            let n = if left >= LARGE || self.large {
-                self.large = wanted >= LARGE;
+            let n = if left >= LARGE {
+                self.window = LITTLE;
                 self.reader.read(&mut bytes[came..])
             } else {
                 (self.taken, self.end) = (0, 0);
-                self.reader.read(&mut self.ahead).map(|n| {
+                let window = self.window.max(left);
+                self.reader.read(&mut self.ahead[..window]).map(|n| {
                     self.end = n;
+                    if n == window {
+                        self.window = (2 * window).min(AHEAD);
+                    }
                     self.take_ahead(&mut bytes[came..])
                 })
             };

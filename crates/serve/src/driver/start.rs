@@ -122,7 +122,7 @@ impl Driver {
             shadows.push(running);
         }
         let clock = Clock::started(dilation);
-        let buffers = Arc::<Buffers>::default();
+        let buffers = Buffers::new();
         let roll = Roll::new(clock, options.timing == Timing::Real);
         roll.begin_charging(&ssd);
         let seat = Arc::<Seat<Option<Self>>>::default();

@@ -25,8 +25,6 @@ use crate::{Device, Error, Fault, Io, Outcome};
 
 /// Connections at a time; further ones are turned away.
 pub const MOST_CLIENTS: usize = 128;
-/// Bytes that are kept for the next PDU.
-const MOST_KEPT: usize = 64 << 10;
 /// How often the drive's health is looked after.
 const HEALTH: Duration = Duration::from_secs(1);
 /// PDUs that may be taken while answers are held back for others that are there to be read.
@@ -102,7 +100,7 @@ impl Server {
                 let serve = |stream: &Arc<Stream>| {
                     let device = shared.device.client("nvme-tcp", "namespace 1");
                     let account = device.account();
-                    let mut session = Session::of(portal, account.clone());
+                    let mut session = Session::of(portal, account.clone(), device.buffers().clone());
                     let connection = Connection { device, account, stream, slot, clients, shared: &shared };
                     let result = connection.converse(&mut session);
                     connection.depart(&session);
@@ -230,7 +228,6 @@ impl Connection<'_> {
     fn listen(&self, session: &mut Session, to_host: &Arc<ToHost>) -> io::Result<()> {
         let Self { stream, shared, .. } = *self;
         let mut hearing = Hearing::new(stream);
-        let mut bytes = Vec::new();
         let mut corked = 0;
         let mut owed = None::<(u64, u64)>;
         loop {
@@ -244,17 +241,14 @@ impl Connection<'_> {
                 outbox::flush();
                 corked = 0;
             }
-            hearing.next(wanted, session.is_amid(), &mut bytes)?;
+            hearing.fill(session.is_amid(), session.place())?;
             let before = session.queue();
             let (mut actions, silence) = {
                 let mut subsystem = lock(&shared.subsystem);
                 session.heard(hearing.arrival());
-                let actions = session.take(&bytes, &mut subsystem);
+                let actions = session.take(&mut subsystem);
                 (actions, keep_alive(session, &subsystem))
             };
-            if bytes.capacity() > MOST_KEPT {
-                bytes = Vec::new();
-            }
             hearing.may_be_silent(silence);
             if let (None, Some((controller, queue))) = (before, session.queue()) {
                 hearing.settled();

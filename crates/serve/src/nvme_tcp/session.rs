@@ -1,9 +1,9 @@
 //! One connection, without sockets: bytes in, PDUs and requests out.
 //!
-//! The session says how many bytes it wants next ([`Session::want`], bounded), gets exactly those
-//! ([`Session::take`]) and says what is to be done. Whatever a host sends, it never panics, never wants
-//! more than [`MOST_WANTED`] bytes and keeps no more than [`MOST_GRANTED`] bytes of transfers that are
-//! not complete.
+//! The session says how many bytes it wants next ([`Session::want`], bounded) and where ([`Session::place`]), is told
+//! that they are there ([`Session::take`]) and says what is to be done. Data are placed where the drive takes them from:
+//! nothing has to be copied. Whatever a host sends, it never panics, never wants more than [`MOST_WANTED`] bytes and keeps
+//! no more than [`MOST_GRANTED`] bytes of transfers that are not complete.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use super::model::{MOST_VERIFIED, Portal};
 use super::subsystem::{Answer, Culprit, Subsystem};
 use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
-    flag, op, parts, pdu, u16_at, u32_at,
+    are_sound, before_data, data_of, flag, op, pdu, u16_at, u32_at,
 };
 use crate::budget::{Account, Room};
+use crate::buffers::{Buffers, sized};
 use crate::clients::Arrival;
 use crate::{Fault, Io, Outcome};
 
@@ -82,15 +83,37 @@ struct Transfer {
     sqe: Sqe,
     /// When the command came.
     came: Option<Arrival>,
+    /// All of them, of which so many are there; at the end is room for a digest.
     data: Vec<u8>,
+    there: usize,
     sound: bool,
     room: Room,
 }
 
-#[derive(Debug)]
+/// Whose data a PDU brings.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// Those of the command in it.
+    Capsule,
+    /// Those of the transfer with this tag.
+    Transfer(u16),
+    /// It is refused as soon as it is over.
+    Nobody(Fail),
+}
+
+#[derive(Clone, Copy, Debug)]
 enum Phase {
+    /// A PDU's common header.
     Head,
-    Body([u8; HEAD]),
+    /// What comes between that and byte `end`, where its data begin.
+    Header {
+        end: usize,
+    },
+    /// Data and their digest.
+    Data {
+        whose: Whose,
+        bytes: usize,
+    },
     Closed,
 }
 
@@ -98,6 +121,12 @@ enum Phase {
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
+    /// The PDU up to its data.
+    header: [u8; 256],
+    /// Data in the capsule.
+    data: Vec<u8>,
+    /// Where memory for data comes from.
+    buffers: Arc<Buffers>,
     initialised: bool,
     digests: Digests,
     portal: Portal,
@@ -122,13 +151,16 @@ impl Session {
     /// A connection that a host has made to `portal`.
     #[must_use]
     pub fn new(portal: Portal) -> Self {
-        Self::of(portal, Arc::default())
+        Self::of(portal, Arc::default(), Arc::default())
     }
 
-    /// The same, of a client whose transfers take room of this account.
-    pub(crate) fn of(portal: Portal, account: Arc<Account>) -> Self {
+    /// The same, of a client whose transfers take room of this account and are placed in these buffers.
+    pub(crate) fn of(portal: Portal, account: Arc<Account>, buffers: Arc<Buffers>) -> Self {
         Self {
             account,
+            buffers,
+            header: [0; 256],
+            data: vec![],
             arrived: None,
             came: None,
             transferred: 0,
@@ -152,7 +184,7 @@ impl Session {
 
     /// Whether what it wants goes on with a PDU that has begun.
     pub(crate) fn is_amid(&self) -> bool {
-        matches!(self.phase, Phase::Body(_))
+        matches!(self.phase, Phase::Header { .. } | Phase::Data { .. })
     }
 
     /// The bytes that the host was asked for and that have not come, and how often some did.
@@ -178,7 +210,7 @@ impl Session {
     /// Bytes of room without which no command whose data are to come goes on.
     pub(crate) fn lacks(&self) -> Option<u64> {
         let first = self.waiting.front().filter(|_| self.transfers.is_empty())?;
-        Some(room_of(first.0.sgl_length()))
+        Some(first.0.sgl_length().into())
     }
 
     /// That room is there.
@@ -199,39 +231,43 @@ impl Session {
     /// How many bytes come next; 0 if the connection is over.
     #[must_use]
     pub fn want(&self) -> usize {
-        match &self.phase {
+        match self.phase {
             Phase::Head => HEAD,
-            Phase::Body(head) => u32_at(head, 4) as usize - HEAD,
+            Phase::Header { end } => end - HEAD,
+            Phase::Data { bytes, .. } => bytes,
             Phase::Closed => 0,
         }
     }
 
-    /// Takes the bytes that it wanted, and says what to do.
-    pub fn take(&mut self, bytes: &[u8], subsystem: &mut Subsystem) -> Vec<Action> {
+    /// Where they are to be.
+    pub fn place(&mut self) -> &mut [u8] {
+        match self.phase {
+            Phase::Head => &mut self.header[..HEAD],
+            Phase::Header { end } => &mut self.header[HEAD..end],
+            Phase::Data { whose: Whose::Transfer(tag), bytes } => {
+                let transfer = self.transfers.get_mut(&tag);
+                transfer.map_or(&mut [], |t| &mut t.data[t.there..t.there + bytes])
+            }
+            Phase::Data { .. } => &mut self.data,
+            Phase::Closed => &mut [],
+        }
+    }
+
+    /// The bytes that it wanted are there: what to do.
+    pub fn take(&mut self, subsystem: &mut Subsystem) -> Vec<Action> {
         let mut out = vec![];
         self.arrived = None;
-        if bytes.len() != self.want() {
-            self.phase = Phase::Closed;
-        }
-        let mut whole = vec![];
-        let result = match std::mem::replace(&mut self.phase, Phase::Closed) {
+        let (header, result) = match self.phase {
             Phase::Closed => return vec![Action::Close],
-            Phase::Head => {
-                whole.extend(bytes);
-                self.head(bytes)
-            }
-            Phase::Body(head) => {
-                whole.extend(head);
-                whole.extend(bytes);
-                self.phase = Phase::Head;
-                self.body(&whole, subsystem, &mut out)
-            }
+            Phase::Head => (HEAD, self.head()),
+            Phase::Header { end } => (self.header[2].into(), self.header(end, subsystem, &mut out)),
+            Phase::Data { whose, .. } => (self.header[2].into(), self.whole(whose, subsystem, &mut out)),
         };
         if let Err((fatal, field)) = result {
             self.phase = Phase::Closed;
             // The header of the PDU that gave offence goes back.
-            whole.truncate(usize::from(whole.get(2).copied().unwrap_or(0)).clamp(HEAD, 128));
-            out.push(Action::Send(Out::Terminate(fatal, field, whole)));
+            let offender = self.header[..header].to_vec();
+            out.push(Action::Send(Out::Terminate(fatal, field, offender)));
         }
         if matches!(self.phase, Phase::Closed) {
             out.push(Action::Close);
@@ -250,8 +286,8 @@ impl Session {
         })
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<(), Fail> {
-        let head: [u8; HEAD] = *bytes.first_chunk().ok_or((Fatal::Field, 0))?;
+    fn head(&mut self) -> Result<(), Fail> {
+        let head = &self.header[..HEAD];
         let (header, most) = Self::sizes(head[0]).ok_or((Fatal::Field, 0))?;
         if (head[0] == pdu::IC_REQ) == self.initialised && head[0] != pdu::H2C_TERM {
             return Err((Fatal::Sequence, 0));
@@ -259,51 +295,110 @@ impl Session {
         if usize::from(head[2]) != header {
             return Err((Fatal::Field, 2));
         }
-        let length = u32_at(&head, 4) as usize;
+        let length = u32_at(head, 4) as usize;
         if length < header || length > most {
             return Err((Fatal::Field, 4));
         }
-        self.phase = Phase::Body(head);
+        let has_data = matches!(head[0], pdu::COMMAND | pdu::H2C_DATA);
+        let end = if has_data { before_data(head, header, self.digests) } else { length };
+        self.phase = Phase::Header { end };
         Ok(())
     }
 
-    fn body(&mut self, whole: &[u8], subsystem: &mut Subsystem, out: &mut Vec<Action>) -> Result<(), Fail> {
-        let (header, _) = Self::sizes(whole[0]).ok_or((Fatal::Field, 0))?;
-        match whole[0] {
-            pdu::IC_REQ => return self.initialise(whole, out),
+    /// A PDU is there up to its data.
+    fn header(&mut self, end: usize, subsystem: &mut Subsystem, out: &mut Vec<Action>) -> Result<(), Fail> {
+        match self.header[0] {
+            pdu::IC_REQ => return self.initialise(out),
             pdu::H2C_TERM => {
                 self.phase = Phase::Closed;
                 return Ok(());
             }
             _ => {}
         }
+        let bytes = u32_at(&self.header, 4) as usize - end;
+        let whose = self.whose(end).unwrap_or_else(Whose::Nobody);
+        match whose {
+            Whose::Transfer(tag) => {
+                let digest = if self.digests.data { 4 } else { 0 };
+                if let Some(transfer) = self.transfers.get_mut(&tag).filter(|t| t.there == 0) {
+                    let room = transfer.sqe.sgl_length() as usize + digest;
+                    transfer.data = sized(self.buffers.take(room), room);
+                }
+            }
+            Whose::Capsule | Whose::Nobody(_) => self.data = sized(self.buffers.take(bytes), bytes),
+        }
+        self.phase = Phase::Data { whose, bytes };
+        if bytes == 0 { self.whole(whose, subsystem, out) } else { Ok(()) }
+    }
+
+    /// Whose the data are of the PDU that is there up to them.
+    fn whose(&self, end: usize) -> Result<Whose, Fail> {
+        let (header, digests) = (&self.header[..end], self.digests);
+        let bytes = data_of(header, header[2].into(), digests)?;
+        if (header[1] & flag::HEADER_DIGEST != 0) != digests.header {
+            return Err((Fatal::Field, 1));
+        }
+        if bytes > 0 && (header[1] & flag::DATA_DIGEST != 0) != digests.data {
+            return Err((Fatal::Field, 1));
+        }
+        if header[0] == pdu::COMMAND {
+            return Ok(Whose::Capsule);
+        }
+        // Data that were asked for: in order, none missing.
+        let (cid, tag) = (u16_at(header, 8), u16_at(header, 10));
+        let (offset, length) = (u32_at(header, 12), u32_at(header, 16));
+        let transfer = self.transfers.get(&tag).ok_or((Fatal::Field, 10))?;
+        if transfer.sqe.cid() != cid {
+            return Err((Fatal::Field, 8));
+        }
+        if length as usize != bytes || bytes == 0 {
+            return Err((Fatal::Field, 16));
+        }
+        let (all, after) = (transfer.sqe.sgl_length() as usize, transfer.there + bytes);
+        if offset as usize != transfer.there || after > all {
+            return Err((Fatal::Range, 12));
+        }
+        if (header[1] & flag::LAST != 0) != (after == all) {
+            return Err((Fatal::Field, 1));
+        }
+        Ok(Whose::Transfer(tag))
+    }
+
+    /// A PDU is there with its data.
+    fn whole(&mut self, whose: Whose, subsystem: &mut Subsystem, out: &mut Vec<Action>) -> Result<(), Fail> {
         let digests = self.digests;
-        let parts = parts(whole, header, digests)?;
-        if (whole[1] & flag::HEADER_DIGEST != 0) != digests.header {
-            return Err((Fatal::Field, 1));
-        }
-        if !parts.data.is_empty() && (whole[1] & flag::DATA_DIGEST != 0) != digests.data {
-            return Err((Fatal::Field, 1));
-        }
-        if whole[0] == pdu::H2C_DATA {
-            self.data(parts.header, parts.data, parts.sound, subsystem, out)
-        } else {
-            let sqe = Sqe(*parts.header[HEAD..].first_chunk().ok_or((Fatal::Field, 4))?);
-            self.command(sqe, parts.data, parts.sound, subsystem, out)
+        let place = self.place();
+        let sound = are_sound(place, digests);
+        let bytes = place.len().saturating_sub(if digests.data { 4 } else { 0 });
+        self.phase = Phase::Head;
+        match whose {
+            Whose::Nobody(fail) => Err(fail),
+            Whose::Transfer(tag) => {
+                self.transferred(tag, bytes, sound, subsystem, out);
+                Ok(())
+            }
+            Whose::Capsule => {
+                let mut data = std::mem::take(&mut self.data);
+                data.truncate(bytes);
+                let sqe = Sqe(*self.header[HEAD..].first_chunk().ok_or((Fatal::Field, 4))?);
+                self.command(sqe, data, sound, subsystem, out)
+            }
         }
     }
 
-    fn initialise(&mut self, whole: &[u8], out: &mut Vec<Action>) -> Result<(), Fail> {
+    fn initialise(&mut self, out: &mut Vec<Action>) -> Result<(), Fail> {
         // Protocol format version 0, at most 128 bytes of alignment.
-        if u16_at(whole, 8) != 0 {
+        if u16_at(&self.header, 8) != 0 {
             return Err((Fatal::Parameter, 8));
         }
-        if whole[10] > 31 {
+        let (alignment, digests) = (self.header[10], self.header[11]);
+        if alignment > 31 {
             return Err((Fatal::Field, 10));
         }
-        self.digests = Digests::of(whole[11]);
+        self.digests = Digests::of(digests);
         self.initialised = true;
-        out.push(Action::Send(Out::Initialised(self.digests, whole[10])));
+        self.phase = Phase::Head;
+        out.push(Action::Send(Out::Initialised(self.digests, alignment)));
         Ok(())
     }
 
@@ -311,7 +406,7 @@ impl Session {
     fn command(
         &mut self,
         sqe: Sqe,
-        data: &[u8],
+        mut data: Vec<u8>,
         sound: bool,
         subsystem: &mut Subsystem,
         out: &mut Vec<Action>,
@@ -327,11 +422,16 @@ impl Session {
             SGL_IN_CAPSULE => {
                 let from = usize::try_from(sqe.sgl_address()).unwrap_or(usize::MAX);
                 let end = from.saturating_add(length as usize);
-                match data.get(from..end) {
-                    _ if !sound => out.push(refuse(Status::TRANSIENT)),
-                    Some(data) => self.execute(&sqe, data.to_vec(), subsystem, out),
-                    None if from > data.len() => out.push(refuse(Status::SGL_OFFSET)),
-                    None => out.push(refuse(Status::SGL_LENGTH)),
+                if !sound {
+                    out.push(refuse(Status::TRANSIENT));
+                } else if from > data.len() {
+                    out.push(refuse(Status::SGL_OFFSET));
+                } else if end > data.len() {
+                    out.push(refuse(Status::SGL_LENGTH));
+                } else {
+                    data.truncate(end);
+                    data.drain(..from);
+                    self.execute(&sqe, data, subsystem, out);
                 }
             }
             // Before it is connected a host has nothing to say that does not fit in a capsule.
@@ -354,7 +454,7 @@ impl Session {
             if self.granted + u64::from(bytes) > MOST_GRANTED {
                 return;
             }
-            let Some(room) = self.account.try_enter(room_of(bytes)) else { return };
+            let Some(room) = self.account.try_enter(bytes.into()) else { return };
             self.waiting.pop_front();
             self.ask_for(waiting, room, out);
         }
@@ -368,53 +468,38 @@ impl Session {
         let tag = self.next_tag;
         self.next_tag = tag.wrapping_add(1);
         self.granted += u64::from(bytes);
-        self.transfers.insert(tag, Transfer { sqe, came, data: vec![], sound: true, room });
+        self.transfers.insert(tag, Transfer { sqe, came, data: vec![], there: 0, sound: true, room });
         out.push(Action::Send(Out::Ready { cid: sqe.cid(), tag, bytes }));
     }
 
-    /// Data that were asked for: in order, none missing.
-    fn data(
+    /// So many more bytes of a transfer are there.
+    fn transferred(
         &mut self,
-        header: &[u8],
-        data: &[u8],
+        tag: u16,
+        bytes: usize,
         sound: bool,
         subsystem: &mut Subsystem,
         out: &mut Vec<Action>,
-    ) -> Result<(), Fail> {
-        let (cid, tag) = (u16_at(header, 8), u16_at(header, 10));
-        let (offset, length) = (u32_at(header, 12), u32_at(header, 16));
-        let transfer = self.transfers.get_mut(&tag).ok_or((Fatal::Field, 10))?;
-        if transfer.sqe.cid() != cid {
-            return Err((Fatal::Field, 8));
-        }
-        let all = transfer.sqe.sgl_length() as usize;
-        let end = transfer.data.len() + data.len();
-        if length as usize != data.len() || data.is_empty() {
-            return Err((Fatal::Field, 16));
-        }
-        if offset as usize != transfer.data.len() || end > all {
-            return Err((Fatal::Range, 12));
-        }
-        if (header[1] & flag::LAST != 0) != (end == all) {
-            return Err((Fatal::Field, 1));
-        }
-        transfer.data.extend(data);
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&tag) else { return };
+        transfer.there += bytes;
         transfer.sound &= sound;
-        if end == all
-            && let Some(transfer) = self.transfers.remove(&tag)
+        let all = transfer.sqe.sgl_length();
+        if transfer.there == all as usize
+            && let Some(mut transfer) = self.transfers.remove(&tag)
         {
-            self.granted -= all as u64;
+            self.granted -= u64::from(all);
             self.transferred += 1;
             if transfer.sound {
                 self.arrived = Some(transfer.room);
                 self.came = transfer.came;
+                transfer.data.truncate(all as usize);
                 self.execute(&transfer.sqe, transfer.data, subsystem, out);
             } else {
-                out.push(Action::Send(Out::Done(Done::new(cid, Status::TRANSIENT))));
+                out.push(Action::Send(Out::Done(Done::new(transfer.sqe.cid(), Status::TRANSIENT))));
             }
             self.grant(out);
         }
-        Ok(())
     }
 
     /// A command with all of its data.
@@ -474,11 +559,6 @@ impl Session {
             _ => out.push(done(Status::INVALID_FIELD, 0)),
         }
     }
-}
-
-/// Bytes that a command's data take while they come: they, and the PDUs that bring them.
-fn room_of(bytes: u32) -> u64 {
-    2 * u64::from(bytes)
 }
 
 /// An I/O command.

@@ -9,6 +9,8 @@ use crate::{Shape, plan};
 
 const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
 
+const BOTH: Digests = Digests { header: true, data: true };
+
 fn subsystem() -> Subsystem {
     let mut model = Model::plain(SHAPE, "test", "test");
     (model.objects, model.handles, model.streams) = (true, 4, 3);
@@ -26,7 +28,8 @@ fn feed(session: &mut Session, subsystem: &mut Subsystem, mut bytes: &[u8]) -> V
         assert!(wanted <= MOST_WANTED, "{wanted}");
         let Some((now, rest)) = bytes.split_at_checked(wanted) else { break };
         bytes = rest;
-        out.extend(session.take(now, subsystem));
+        session.place().copy_from_slice(now);
+        out.extend(session.take(subsystem));
         let granted: u64 = session.transfers.values().map(|t| u64::from(t.sqe.sgl_length())).sum();
         assert!(granted == session.granted && granted <= MOST_GRANTED);
     }
@@ -102,6 +105,10 @@ fn write_64_blocks(cid: u16) -> [u8; SQE] {
 }
 
 fn data(cid: u16, tag: u16, from: u32, bytes: usize, last: bool) -> Vec<u8> {
+    data_with(Digests::default(), cid, tag, from, bytes, last)
+}
+
+fn data_with(digests: Digests, cid: u16, tag: u16, from: u32, bytes: usize, last: bool) -> Vec<u8> {
     let mut body = [0; 16];
     put(&mut body, 0, &cid.to_le_bytes());
     put(&mut body, 2, &tag.to_le_bytes());
@@ -109,7 +116,7 @@ fn data(cid: u16, tag: u16, from: u32, bytes: usize, last: bool) -> Vec<u8> {
     put(&mut body, 8, &(bytes as u32).to_le_bytes());
     let mut out = vec![];
     let flags = if last { flag::LAST } else { 0 };
-    build(&mut out, pdu::H2C_DATA, flags, &body, &vec![7; bytes], Digests::default(), 4);
+    build(&mut out, pdu::H2C_DATA, flags, &body, &vec![7; bytes], digests, 4);
     out
 }
 
@@ -168,12 +175,11 @@ fn no_more_is_asked_for_than_there_is_room_for() {
 fn digests_are_checked() {
     let (mut subsystem, admin, _) = connected();
     let (id, _) = admin.queue().expect("a controller");
-    let digests = Digests { header: true, data: true };
     let mut connect_sqe = [0; SQE];
     let plain = connect(&subsystem, 2, id);
     connect_sqe.copy_from_slice(&plain[HEAD..HEAD + SQE]);
     let mut bytes = vec![];
-    build(&mut bytes, pdu::COMMAND, 0, &connect_sqe, &plain[72..], digests, 4);
+    build(&mut bytes, pdu::COMMAND, 0, &connect_sqe, &plain[72..], BOTH, 4);
     let end = bytes.len();
     for (at, expected) in [(10, Some((Fatal::HeaderDigest, 0))), (end - 1, None), (100, None)] {
         let mut io = session();
@@ -187,6 +193,49 @@ fn digests_are_checked() {
     let mut io = session();
     feed(&mut io, &mut subsystem, &[initialise(3), bytes].concat());
     assert_eq!(io.queue(), Some((id, 2)));
+    // Of data that come in two parts, each has its own.
+    for wrong in [None, Some(0), Some(1)] {
+        let mut command = vec![];
+        build(&mut command, pdu::COMMAND, 0, &write_64_blocks(5), &[], BOTH, 4);
+        let said = feed(&mut io, &mut subsystem, &command);
+        let [Action::Send(Out::Ready { tag, .. })] = said[..] else { panic!("{said:?}") };
+        let mut parts = [(0, 200_000, false), (200_000, 62_144, true)]
+            .map(|(from, bytes, last)| data_with(BOTH, 5, tag, from, bytes, last));
+        if let Some(part) = wrong {
+            parts[part][1000] ^= 1;
+        }
+        let said = feed(&mut io, &mut subsystem, &parts.concat());
+        match (&said[..], wrong) {
+            ([Action::Submit(_, ios)], None) => assert_eq!(ios[..], [Io::write(0, vec![7; 64 * 4096])]),
+            ([Action::Send(Out::Done(done))], Some(_)) => assert_eq!(done.status, Status::TRANSIENT),
+            _ => panic!("{said:?}"),
+        }
+    }
+    let mut header = data_with(BOTH, 5, 0, 0, 4096, false);
+    header[9] ^= 1;
+    assert_eq!(fatal(&feed(&mut io, &mut subsystem, &header)), Some((Fatal::HeaderDigest, 0)));
+}
+
+#[test]
+fn what_is_refused_is_refused_when_it_is_over_and_where_its_header_says_so() {
+    let (mut subsystem, _, mut io) = connected();
+    feed(&mut io, &mut subsystem, &capsule(&write_64_blocks(5), &[]));
+    let bytes = data(5, 0, 4096, 4096, false);
+    assert_eq!(feed(&mut io, &mut subsystem, &bytes[..bytes.len() - 1]), []);
+    assert_eq!(io.want(), 4096);
+    let said = feed(&mut io, &mut subsystem, &bytes[24..]);
+    let [Action::Send(Out::Terminate(kind, 12, offender)), Action::Close] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!((*kind, &offender[..]), (Fatal::Range, &bytes[..24]));
+    // Data that begin where they cannot.
+    for (offset, length) in [(0, 100), (26, 100), (20, 100), (104, 100), (255, 255)] {
+        let (mut subsystem, _, mut io) = connected();
+        let mut bytes = data(5, 0, 0, 231, false);
+        bytes.truncate(length as usize);
+        (bytes[3], bytes[4]) = (offset, length);
+        assert_eq!(fatal(&feed(&mut io, &mut subsystem, &bytes)), Some((Fatal::Field, 3)), "{offset}");
+    }
 }
 
 proptest! {
