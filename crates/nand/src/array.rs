@@ -1,11 +1,11 @@
 //! What the flash holds: the physical truth, without time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
 
 use crate::contents::Contents;
+use crate::note::Note;
 use crate::oob::{OobStore, page_name};
 use crate::op::NONE;
 use crate::weave::{Superblocks, Weave};
@@ -93,7 +93,7 @@ pub struct Array {
     pub(crate) blocks: Vec<BlockState>,
     contents: Contents,
     /// Contents of system pages (translation pages, log pages).
-    notes: BTreeMap<u32, Arc<[u8]>>,
+    notes: BTreeMap<u32, Note>,
     /// Pages written a second time after a failed program: the sequence number of the first attempt,
     /// kept beside their own.
     pub(crate) versions: BTreeMap<u32, u64>,
@@ -530,13 +530,13 @@ impl Array {
     }
 
     /// What a system page holds.
-    pub fn note(&self, ppn: Ppn) -> Option<&Arc<[u8]>> {
+    pub fn note(&self, ppn: Ppn) -> Option<&Note> {
         self.notes.get(&ppn.0)
     }
-    /// Keeps `bytes` as what a system page holds.
-    pub fn set_note(&mut self, ppn: Ppn, bytes: Arc<[u8]>) {
-        debug_assert!(bytes.len() <= self.geometry.page_bytes as usize);
-        self.notes.insert(ppn.0, bytes);
+    /// Keeps what a system page holds.
+    pub fn set_note(&mut self, ppn: Ppn, note: Note) {
+        debug_assert!(note.len() <= self.geometry.page_bytes as usize);
+        self.notes.insert(ppn.0, note);
     }
     /// It holds nothing after all.
     pub(crate) fn forget_note(&mut self, ppn: Ppn) {

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Extents, Geometry, Oob, PageUse, Ppn};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Extents, Geometry, Note, Oob, PageUse, Ppn};
 use serde::Serialize;
 
 use super::damage;
@@ -427,7 +427,7 @@ impl Loading<'_> {
                     self.out.array.lose(ppn, record.lost);
                 }
                 PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
-                    self.out.array.set_note(ppn, (&*contents).into());
+                    self.out.array.set_note(ppn, Note::new(&contents));
                 }
                 _ => {}
             }

@@ -39,7 +39,7 @@ use std::path::Path;
 
 use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
-use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Oob, PageUse, Ppn};
+use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Note, Oob, PageUse, Ppn};
 
 use self::files::{Unfinished, assembled, locked};
 use self::layout::{HEADER, Layout};
@@ -497,7 +497,7 @@ impl Image {
         let contents: Vec<&[u8]> = match oob.kind {
             PageUse::Data => array.sectors(ppn, 0, self.store.layout.geometry().sectors_per_page()).collect(),
             PageUse::Map | PageUse::Meta | PageUse::Checkpoint => {
-                array.note(ppn).map(|note| &note[..]).into_iter().collect()
+                array.note(ppn).into_iter().flat_map(Note::lines).collect()
             }
             PageUse::Padding | PageUse::Torn | PageUse::Erased => vec![],
         };

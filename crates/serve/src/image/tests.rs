@@ -50,7 +50,7 @@ fn pages(array: &Array) -> Vec<Page> {
         } else if kind != PageUse::Torn
             && let Some(note) = array.note(ppn)
         {
-            bytes = note.to_vec();
+            bytes = note.bytes();
         }
         out.push((kind, numbers, stream, extents, bytes));
     }

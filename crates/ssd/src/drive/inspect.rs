@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use nandle_nand::{BlockCondition, PageUse, Ppn};
+use nandle_nand::{BlockCondition, Note, PageUse, Ppn};
 
 use super::Ssd;
 use crate::durability::Durability;
@@ -160,7 +160,7 @@ impl Ssd {
             let mut finding = Finding::new("translation pages say what the map says");
             for (page, ppn) in self.flash.map().translation_pages() {
                 referred.insert(ppn);
-                let says = |note: &std::sync::Arc<[u8]>| **note == *self.flash.map().entries(page, array);
+                let says = |note: &Note| *note == *self.flash.map().entries(page, array);
                 let same = cache.is_cached(page) || array.note(ppn).is_some_and(says);
                 finding.look(is(ppn, PageUse::Map) && same, || {
                     format!("translation page {page} in page {:#x} is stale or not there", ppn.0)
@@ -172,8 +172,8 @@ impl Ssd {
         for &(number, ppn) in self.durability.log_pages() {
             referred.insert(ppn);
             log.look(is(ppn, PageUse::Meta), || format!("page {number} of the log is not in {:#x}", ppn.0));
-            let note = array.note(ppn).map_or(&[][..], |note| note);
-            Durability::read_log_page(note, |record| {
+            let note = array.note(ppn).map_or_else(Vec::new, Note::bytes);
+            Durability::read_log_page(&note, |record| {
                 if let Record::Trim(trim) = record {
                     let end = trim.lsn.checked_add(trim.sectors);
                     log.look(end.is_some_and(|end| end <= self.layout.logical_sectors), || {

@@ -1,6 +1,6 @@
 //! The state before the first request, reached in no simulated time.
 
-use nandle_nand::{Extents, Oob, PageUse, Ppn};
+use nandle_nand::{Extents, Note, Oob, PageUse, Ppn};
 use nandle_random::Stream;
 
 use super::Ssd;
@@ -63,7 +63,7 @@ impl Ssd {
             let spp = self.flash.sectors_per_page();
             let extents = Extents::Home { lpn: page, start: 0, len: spp as u8 };
             let Some(ppn) = self.format_page(plane, GroupId::System, PageUse::Map, extents) else { return };
-            self.flash.media_mut().array_mut().set_note(ppn, entries.into());
+            self.flash.media_mut().array_mut().set_note(ppn, Note::new(&entries));
             self.flash.space_mut().blocks_mut().set_live(ppn);
             if let Some(cache) = self.flash.map_mut().cache_mut() {
                 cache.set_location(page, ppn);

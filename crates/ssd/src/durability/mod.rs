@@ -1,6 +1,6 @@
 //! Durability: the metadata log, the rolling checkpoint, and power-on after a cut.
 
-use nandle_nand::{Block, PageUse, Ppn};
+use nandle_nand::{Block, Note, PageUse, Ppn};
 
 mod checkpoint;
 mod config;
@@ -69,7 +69,7 @@ impl Durability {
         self.checkpoint.pages()
     }
     /// Whether a checkpoint page is whole.
-    pub(crate) fn is_whole(note: &std::sync::Arc<[u8]>) -> bool {
+    pub(crate) fn is_whole(note: &Note) -> bool {
         checkpoint::Slice::read(note).is_some()
     }
     /// What a log page says.

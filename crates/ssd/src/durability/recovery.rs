@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nandle_nand::{Array, Block, BlockCondition, Extents, PageUse, Ppn, Time};
+use nandle_nand::{Array, Block, BlockCondition, Extents, Note, PageUse, Ppn, Time};
 use serde::Serialize;
 use smallvec::SmallVec;
 
@@ -377,8 +377,8 @@ impl Recovery<'_> {
     fn read_log(&self, ppn: Ppn, found: &mut Vec<(u64, Found)>, p: &mut Progress) {
         p.report.log_reads += 1;
         p.page(self.flash, ppn);
-        let note = self.flash.array().note(ppn).map_or(&[][..], |note| note);
-        read_page(note, |record| found.push((record.seq(), Found::Record(record))));
+        let note = self.flash.array().note(ppn).map_or_else(Vec::new, Note::bytes);
+        read_page(&note, |record| found.push((record.seq(), Found::Record(record))));
     }
 
     /// Whether what a checkpoint of sequence number `seq` says is in `ppn` can still be there.
@@ -433,7 +433,7 @@ impl Recovery<'_> {
                 self.flash.set_fragments(key, list);
             }
             if header.parts > 0 {
-                let pages = slice.log_pages().filter(|&(number, ppn)| {
+                let pages = slice.log_pages().into_iter().filter(|&(number, ppn)| {
                     let here =
                         Extents::Home { lpn: number, start: 0, len: self.flash.sectors_per_page() as u8 };
                     self.is_there(ppn, PageUse::Meta, header.seq)
@@ -636,7 +636,7 @@ impl Recovery<'_> {
             let entries = self.flash.map().entries(page, self.flash.array());
             let stored = self.flash.map().location(page).and_then(|ppn| self.flash.array().note(ppn));
             let same = match stored {
-                Some(note) => **note == *entries,
+                Some(note) => *note == *entries,
                 None => entries.iter().all(|&byte| byte == 0),
             };
             if !same && let Some(cache) = self.flash.map_mut().cache_mut() {

@@ -1,6 +1,6 @@
 //! Trims, and the traffic of the metadata log ([`super::log`]).
 
-use nandle_nand::{Block, Cause, OpId, PageUse};
+use nandle_nand::{Block, Cause, Note, OpId, PageUse};
 use smallvec::SmallVec;
 
 use super::Durability;
@@ -120,7 +120,7 @@ impl Durability {
             None => (flash.choose_plane(number, GroupId::System, PageClass::SYSTEM)?, GroupId::System),
         };
         let (ppn, op) = flash.append_system(plane, group, PageUse::Meta, number, Cause::Meta, &[]);
-        flash.media_mut().array_mut().set_note(ppn, bytes.into());
+        flash.media_mut().array_mut().set_note(ppn, Note::new(&bytes));
         self.log.add_page(number, ppn);
         Some(op)
     }

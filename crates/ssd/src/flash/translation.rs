@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nandle_nand::{Cause, OpId, PageUse};
+use nandle_nand::{Cause, Note, OpId, PageUse};
 
 use super::Flash;
 use crate::map::FragmentList;
@@ -45,7 +45,7 @@ impl Flash {
         let op = self.map.location(page).filter(|&ppn| !self.media.is_open(ppn)).map(|ppn| {
             if let Some(note) = self.array().note(ppn) {
                 let entries = self.map.entries(page, self.array());
-                assert!(**note == *entries, "translation page {page} in flash is not what the map says");
+                assert!(*note == *entries, "translation page {page} in flash is not what the map says");
             }
             let sectors = self.sectors_per_page();
             self.media.read(ppn, sectors, Cause::Map, background, after.as_slice(), Waiter::NOBODY)
@@ -108,7 +108,7 @@ impl Flash {
         tree.restore(
             |page| {
                 let ppn = self.map.location(page)?;
-                self.array().note(ppn).map(|note| &note[..])
+                self.array().note(ppn).map(Note::bytes)
             },
             lists,
         );
@@ -158,7 +158,7 @@ impl Flash {
         let Some(plane) = self.choose_plane(page, GroupId::System, PageClass::SYSTEM) else { return false };
         let entries = self.map.entries(page, self.array());
         let (ppn, op) = self.append_system(plane, GroupId::System, PageUse::Map, page, Cause::Map, &[]);
-        self.media.array_mut().set_note(ppn, entries.into());
+        self.media.array_mut().set_note(ppn, Note::new(&entries));
         if let Some(cache) = self.map.cache_mut() {
             let old = cache.location(page);
             cache.set_location(page, ppn);

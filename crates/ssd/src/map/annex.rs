@@ -155,7 +155,7 @@ impl Annex {
     // ---- power-on -------------------------------------------------------------------------------
 
     /// The indices that the first table had in flash, as (logical page, place), given its pages' contents.
-    pub(crate) fn stored<'a>(&self, contents: impl Fn(u32) -> Option<&'a [u8]>) -> Vec<(u32, u32)> {
+    pub(crate) fn stored(&self, contents: impl Fn(u32) -> Option<Vec<u8>>) -> Vec<(u32, u32)> {
         let mut known = Vec::new();
         for page in 0..self.first_pages {
             let Some(bytes) = contents(page) else { continue };

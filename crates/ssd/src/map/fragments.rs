@@ -5,6 +5,8 @@
 //! offset i), is one word; anything else is a list in a side table. In word form the page's
 //! out-of-band area says which sectors it holds, so nothing is kept twice.
 
+use std::ops::Range;
+
 use nandle_nand::{Array, Extents, Ppn};
 use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
@@ -108,11 +110,6 @@ impl Fragments {
         let word = self.words.get(lpn);
         (word != 0 && word & LIST == 0).then(|| Ppn(word - 1))
     }
-    /// For `lpn` and pages behind it, up to one that has a list or to the end of a row: the number of its [only physical
-    /// page](Self::single) + 1, or 0 if nothing of it is stored.
-    pub(crate) fn singles(&self, lpn: u32) -> impl Iterator<Item = u32> + '_ {
-        self.words.row(lpn).take_while(|word| word & LIST == 0)
-    }
     /// Logical pages that need more than their word.
     pub fn lists_in_use(&self) -> usize {
         self.lists.len() - self.free.len()
@@ -121,7 +118,11 @@ impl Fragments {
     /// The logical pages of which something is stored: of a large drive that is nearly empty the others are passed over
     /// quickly.
     pub fn mapped(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.written().map(|(lpn, _)| lpn)
+        self.mapped_in(0..self.len()).map(|(lpn, _)| lpn)
+    }
+    /// Those of them within `range`, each with its [only physical page](Self::single), if that is all.
+    pub(crate) fn mapped_in(&self, range: Range<u32>) -> impl Iterator<Item = (u32, Option<Ppn>)> + '_ {
+        self.words.written(range).map(|(lpn, word)| (lpn, (word & LIST == 0).then(|| Ppn(word - 1))))
     }
 
     /// All fragments of `lpn`, newest first.
@@ -215,7 +216,7 @@ impl Fragments {
     /// A hash of the whole map: two devices with the same hash answer every read from the same page.
     pub fn digest(&self) -> u64 {
         let mut hash = 0_u64;
-        self.words.written().for_each(|(lpn, word)| {
+        self.words.written(0..self.len()).for_each(|(lpn, word)| {
             let mut add = |value: u64| hash = nandle_random::mix(hash ^ value);
             add(u64::from(lpn));
             if word & LIST == 0 {

@@ -321,9 +321,9 @@ impl Tree {
 
     /// The nodes are those of `lists`; further ones keep their places where the translation pages in flash still
     /// know them.
-    pub(crate) fn restore<'a>(
+    pub(crate) fn restore(
         &mut self,
-        contents: impl Fn(u32) -> Option<&'a [u8]>,
+        contents: impl Fn(u32) -> Option<Vec<u8>>,
         lists: &BTreeMap<u32, FragmentList>,
     ) {
         let mut known: BTreeMap<u32, Vec<(u32, [u32; 2])>> = BTreeMap::new();
@@ -442,7 +442,7 @@ mod tests {
         let lists = BTreeMap::from([(7, FragmentList::from_slice(&[at(0xf8, 4, 0), at(0x07, 1, 0)]))]);
         let stored = tree.entries(5, &Fragments::new(20, 8));
         let mut again = Tree::new(SIZE, 3);
-        again.restore(|page| (page == 5).then_some(&stored[..]), &lists);
+        again.restore(|page| (page == 5).then(|| stored.clone()), &lists);
         again.check(|lpn| lists.get(&lpn).cloned().unwrap_or_default());
         assert_eq!(again.entries(5, &Fragments::new(20, 8)), stored);
         assert_eq!(tree.follow(7, &[]).nodes, (1, 1));

@@ -18,7 +18,7 @@ mod steps;
 
 use std::collections::VecDeque;
 
-use nandle_nand::Ppn;
+use nandle_nand::{Note, Ppn};
 use smallvec::SmallVec;
 
 use crate::flash::Flash;
@@ -70,7 +70,7 @@ pub(super) struct Header {
 #[derive(Clone, Debug)]
 pub(super) struct Slice {
     pub header: Header,
-    bytes: std::sync::Arc<[u8]>,
+    note: Note,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -81,7 +81,8 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Header {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
         out.extend_from_slice(&self.seq.to_le_bytes());
         out.extend_from_slice(&self.since.to_le_bytes());
         for value in [self.front, self.first, self.count, self.log_pages] {
@@ -90,6 +91,7 @@ impl Header {
         out.extend_from_slice(&self.part.to_le_bytes());
         out.extend_from_slice(&self.parts.to_le_bytes());
         out.resize(HEADER_BYTES, 0);
+        out
     }
     fn read(bytes: &[u8]) -> Option<Self> {
         let parts = word(bytes, 32)?;
@@ -108,27 +110,27 @@ impl Header {
 
 impl Slice {
     /// What the page holds; none if it is cut off.
-    pub fn read(bytes: &std::sync::Arc<[u8]>) -> Option<Self> {
-        let header = Header::read(bytes)?;
-        (bytes.len() >= HEADER_BYTES).then(|| Self { header, bytes: bytes.clone() })
+    pub fn read(note: &Note) -> Option<Self> {
+        let line = note.lines().next().filter(|line| line.len() >= HEADER_BYTES)?;
+        Some(Self { header: Header::read(line)?, note: note.clone() })
     }
 
     /// Each key with its fragments: for a translation page, one without sectors. A fragment alone at
     /// home has no sectors either: its page's out-of-band area names them.
     pub fn entries(&self, mut each: impl FnMut(u32, SmallVec<[Fragment; 2]>)) {
-        let mut at = HEADER_BYTES;
+        let (bytes, mut at) = (self.note.bytes(), HEADER_BYTES);
         for key in self.header.first..self.header.first + self.header.count {
-            let Some(entry) = word(&self.bytes, at) else { return };
+            let Some(entry) = word(&bytes, at) else { return };
             at += 4;
             let mut list = SmallVec::new();
             if entry & LIST == 0 {
                 list.extend(entry.checked_sub(1).map(|ppn| Fragment { mask: 0, ppn: Ppn(ppn), shift: 0 }));
             } else {
                 for _ in 0..entry & !LIST {
-                    let (Some(mask), Some(ppn)) = (long(&self.bytes, at), word(&self.bytes, at + 8)) else {
+                    let (Some(mask), Some(ppn)) = (long(&bytes, at), word(&bytes, at + 8)) else {
                         return;
                     };
-                    let shift = self.bytes.get(at + 12).map_or(0, |&byte| byte as i8);
+                    let shift = bytes.get(at + 12).map_or(0, |&byte| byte as i8);
                     list.push(Fragment { mask, ppn: Ppn(ppn), shift });
                     at += FRAGMENT_BYTES;
                 }
@@ -138,11 +140,11 @@ impl Slice {
     }
 
     /// The log's pages: number and place.
-    pub fn log_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
-        let start = self.bytes.len().saturating_sub(self.header.log_pages as usize * LOG_ENTRY_BYTES);
-        self.bytes[start..]
-            .chunks_exact(LOG_ENTRY_BYTES)
-            .filter_map(|pair| Some((word(pair, 0)?, Ppn(word(pair, 4)?))))
+    pub fn log_pages(&self) -> Vec<(u32, Ppn)> {
+        let bytes = self.note.bytes();
+        let start = bytes.len().saturating_sub(self.header.log_pages as usize * LOG_ENTRY_BYTES);
+        let pairs = bytes[start..].chunks_exact(LOG_ENTRY_BYTES);
+        pairs.filter_map(|pair| Some((word(pair, 0)?, Ppn(word(pair, 4)?)))).collect()
     }
 }
 
@@ -224,6 +226,7 @@ impl Checkpoint {
 /// A page about to be written.
 struct Draft {
     header: Header,
+    /// The page, in which the header is still to come.
     body: Vec<u8>,
     covers: u32,
     until: u32,

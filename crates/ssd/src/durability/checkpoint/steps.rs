@@ -1,6 +1,6 @@
 //! The checkpoint, taken a step further: what a section says, and when the next one goes to flash.
 
-use nandle_nand::{Cause, OpId, PageUse, Ppn};
+use nandle_nand::{Cause, Note, OpId, PageUse, Ppn};
 
 use super::super::Durability;
 use super::*;
@@ -81,28 +81,34 @@ impl Durability {
             flash.seal_units(first, first + (page_bytes / 4) as u32);
         }
         let seq = flash.media_mut().array_mut().take_seq();
-        let mut body = Vec::with_capacity(page_bytes);
-        let mut key = first;
+        let mut body = vec![0; page_bytes];
+        let (mut at, mut key) = (HEADER_BYTES, first);
+        let mut entry = vec![];
         while key < keys {
-            let before = body.len();
-            // Most entries are one word: as many at a time as there are.
+            // Most entries are one word, and of a large drive most of these stay 0.
             if key < flash.logical_pages() {
-                let room = (page_bytes - HEADER_BYTES - before) / 4;
-                for word in flash.fragments().singles(key).take(room) {
-                    body.extend_from_slice(&word.to_le_bytes());
+                let end = flash.logical_pages().min(key + ((page_bytes - at) / 4) as u32);
+                let words = body[at..].as_chunks_mut().0;
+                let list = flash.fragments().mapped_in(key..end).find_map(|(lpn, single)| {
+                    let Some(ppn) = single else { return Some(lpn) };
+                    words[(lpn - key) as usize] = (ppn.0 + 1).to_le_bytes();
+                    None
+                });
+                let next = list.unwrap_or(end);
+                at += 4 * (next - key) as usize;
+                key = next;
+                if list.is_none() && key < flash.logical_pages() || key == keys {
+                    break;
                 }
-                key += ((body.len() - before) / 4) as u32;
             }
-            if body.len() > before {
-                continue;
-            }
-            write_entry(flash, key, &mut body);
-            if HEADER_BYTES + body.len() > page_bytes {
-                body.truncate(before);
-                break;
-            }
+            entry.clear();
+            write_entry(flash, key, &mut entry);
+            let Some(place) = body.get_mut(at..at + entry.len()) else { break };
+            place.copy_from_slice(&entry);
+            at += entry.len();
             key += 1;
         }
+        body.truncate(at);
         let plain =
             Header { seq, front: 0, since: 0, first, count: key - first, log_pages: 0, part: 0, parts: 0 };
         let mut drafts = vec![];
@@ -119,7 +125,7 @@ impl Durability {
             body.extend_from_slice(&ppn.0.to_le_bytes());
         };
         if let Some(last) = drafts.last_mut()
-            && HEADER_BYTES + last.body.len() + list.len() * LOG_ENTRY_BYTES <= page_bytes
+            && last.body.len() + list.len() * LOG_ENTRY_BYTES <= page_bytes
         {
             list.iter().for_each(|pair| entry(&mut last.body, pair));
             (last.header.log_pages, last.header.parts) = (list.len() as u32, 1);
@@ -129,7 +135,7 @@ impl Durability {
         let parts = list.len().div_ceil(per_page).max(1);
         for part in 0..parts {
             let some = &list[part * per_page..list.len().min((part + 1) * per_page)];
-            let mut body = vec![];
+            let mut body = vec![0; HEADER_BYTES];
             some.iter().for_each(|pair| entry(&mut body, pair));
             let header = Header {
                 first: keys,
@@ -154,7 +160,7 @@ impl Durability {
 
     fn write_checkpoint(&mut self, flash: &mut Flash, draft: Draft) -> OpId {
         let keys = keys(flash);
-        let Draft { mut header, body, covers, until } = draft;
+        let Draft { mut header, mut body, covers, until } = draft;
         let number = self.checkpoint.number;
         let gone = self.obsolete(covers);
         let old: Vec<Kept> = self.checkpoint.ring.drain(..gone).collect();
@@ -167,15 +173,13 @@ impl Durability {
         if !self.checkpoint.complete {
             header.since = 0;
         }
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
-        header.write(&mut bytes);
-        bytes.extend_from_slice(&body);
+        body[..HEADER_BYTES].copy_from_slice(&header.bytes());
 
         let after: Vec<OpId> = flash.media().pending_programs().collect();
         let plane = flash.granted_plane(number, GroupId::System, PageClass::SYSTEM);
         let (kind, group) = (PageUse::Checkpoint, GroupId::System);
         let (ppn, op) = flash.append_system(plane, group, kind, number, Cause::Meta, &after);
-        flash.media_mut().array_mut().set_note(ppn, bytes.into());
+        flash.media_mut().array_mut().set_note(ppn, Note::new(&body));
         for kept in old {
             flash.media_mut().supersede(kept.ppn, op);
             flash.died(kept.ppn);
@@ -219,9 +223,7 @@ impl Durability {
         for kept in stale {
             let (seq, front) = (kept.seq, kept.number);
             let none = Header { seq, front, since: 0, first: 0, count: 0, log_pages: 0, part: 0, parts: 0 };
-            let mut bytes = vec![];
-            none.write(&mut bytes);
-            flash.media_mut().array_mut().set_note(kept.ppn, bytes.into());
+            flash.media_mut().array_mut().set_note(kept.ppn, Note::new(&none.bytes()));
         }
         self.drop_checkpoint(flash);
     }
@@ -235,8 +237,7 @@ mod tests {
     fn pages_say_what_was_written() {
         let header =
             Header { seq: 7, front: 3, since: 5, first: 10, count: 3, log_pages: 2, part: 0, parts: 1 };
-        let mut bytes = vec![];
-        header.write(&mut bytes);
+        let mut bytes = header.bytes();
         bytes.extend_from_slice(&0_u32.to_le_bytes());
         bytes.extend_from_slice(&43_u32.to_le_bytes());
         bytes.extend_from_slice(&(LIST | 1).to_le_bytes());
@@ -246,14 +247,14 @@ mod tests {
         for value in [1_u32, 2, 3, 4] {
             bytes.extend_from_slice(&value.to_le_bytes());
         }
-        let slice = Slice::read(&bytes.clone().into()).expect("whole");
+        let slice = Slice::read(&Note::new(&bytes)).expect("whole");
         assert_eq!(slice.header, header);
         let mut found = vec![];
         slice.entries(|key, list| found.push((key, list.to_vec())));
         let alone = Fragment { mask: 0, ppn: Ppn(42), shift: 0 };
         let away = Fragment { mask: 6, ppn: Ppn(9), shift: -2 };
         assert_eq!(found, [(10, vec![]), (11, vec![alone]), (12, vec![away])]);
-        assert_eq!(slice.log_pages().collect::<Vec<_>>(), [(1, Ppn(2)), (3, Ppn(4))]);
-        assert!(Slice::read(&bytes[..30].to_vec().into()).is_none());
+        assert_eq!(slice.log_pages(), [(1, Ppn(2)), (3, Ppn(4))]);
+        assert!(Slice::read(&Note::new(&bytes[..30])).is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nandle_nand::Ppn;
+use nandle_nand::{Note, Ppn};
 use smallvec::SmallVec;
 
 use super::{Across, NONE, OWNER};
@@ -163,7 +163,7 @@ impl Across {
         let Some(annex) = flash.map().annex() else { return };
         let known = annex.stored(|page| {
             let ppn = flash.map().location(page)?;
-            flash.array().note(ppn).map(|note| &note[..])
+            flash.array().note(ppn).map(Note::bytes)
         });
         let borders: BTreeSet<u32> = (0..flash.logical_pages())
             .flat_map(|lpn| {
