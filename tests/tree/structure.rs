@@ -63,6 +63,7 @@ fn flash_imports_downwards() {
             "oob",
             "op",
             "contents",
+            "note",
             "timing",
             "array",
             "slots",
