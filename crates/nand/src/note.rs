@@ -1,5 +1,5 @@
-//! What a page of the drive's own holds. Of a large drive there are many such pages and most of their lines are zeros,
-//! which are not kept.
+//! What a translation page, a log page or a checkpoint page holds. A large drive has many of them, mostly zeros: lines of
+//! zeros are not kept.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ const LINE: usize = 64;
 
 static ZEROS: [u8; LINE] = [0; LINE];
 
-/// The bytes of a page of the drive's own: a translation page, one of a log or a checkpoint.
+/// The bytes of a translation, log or checkpoint page.
 #[derive(Clone, Debug)]
 pub struct Note {
     len: usize,
-    /// A bit for each line that is kept, then these lines.
+    /// A bit for each line, set if the line is kept; then the kept lines.
     kept: Arc<[u8]>,
 }
 
 impl Note {
-    /// What these bytes say.
+    /// From all of its bytes.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         let mut kept = Vec::with_capacity(marks(bytes.len()) + bytes.len());

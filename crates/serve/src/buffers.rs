@@ -32,8 +32,8 @@ pub(crate) struct Buffers(Mutex<Kept>);
 impl Buffers {
     /// None are kept yet.
     pub fn new() -> Arc<Self> {
-        // The C library puts what is large on pages of its own, all at the same place in them, between which the system
-        // copies slowly; but not what is as large as something that was given back.
+        // glibc gives a large allocation pages of its own until one as large was freed; buffers on such pages begin at the
+        // same offset in a page, and the kernel copies between them more slowly.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(2 * SIZES.end())));
         Arc::default()
     }
