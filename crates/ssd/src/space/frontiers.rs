@@ -53,6 +53,9 @@ impl Typed {
                 Step::Any(from, to) => {
                     (partial.take_any(plane, group, from..to, draw, array, blocks), Note::NONE)
                 }
+                Step::AnyBlock(from, to) => {
+                    (partial.take_of_any_block(plane, group, from..to, draw, array, blocks), Note::NONE)
+                }
                 Step::Open(note) => (partial.open(plane, group, array, blocks), note),
             };
             if found.is_some() {

@@ -15,6 +15,9 @@ pub enum Step {
     /// A page of one of the types from the first up to the second, each that can be had being equally
     /// likely.
     Any(usize, usize),
+    /// The next page of a partially written block whose next page is of one of the types from the first up to
+    /// the second, each such block being equally likely.
+    AnyBlock(usize, usize),
     /// The first page of a fresh block.
     Open(Note),
 }
@@ -36,7 +39,7 @@ pub type Steps = SmallVec<[Step; 8]>;
 /// The rules of a page-type policy.
 #[derive(Clone, Debug)]
 pub struct PageTypes {
-    /// Names the random draws of [`Step::Any`].
+    /// Names the random draws of [`Step::Any`] and [`Step::AnyBlock`].
     name: &'static str,
     types: usize,
     /// Steps of host and system writes by class, then those of collection's survivors.
@@ -58,7 +61,7 @@ impl PageTypes {
         let steps: [Steps; 8] = std::array::from_fn(of);
         let end = |step: &Step| match *step {
             Step::Take(kind, _) => kind + 1,
-            Step::Any(_, to) => to,
+            Step::Any(_, to) | Step::AnyBlock(_, to) => to,
             Step::Open(_) => 1,
         };
         let ends = std::array::from_fn(|n| steps[n].iter().map(end).max().unwrap_or(types));

@@ -16,6 +16,7 @@
 //! queues, so that survivors can fill up slow pages that no host write wants. Static wear
 //! levelling and every further host stream have a group each.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use nandle_nand::{Array, Block, Ppn};
@@ -25,25 +26,21 @@ use super::blocks::{Blocks, State};
 use super::group::GroupId;
 use crate::media::Media;
 
-const NONE: u32 = u32::MAX;
 const NOWHERE: u8 = u8::MAX;
 
 /// The queues of one group in one plane.
 #[derive(Clone, Debug)]
 struct Queues {
-    /// First and last block whose next page is of each type.
-    head: [u32; 4],
-    tail: [u32; 4],
+    /// The blocks whose next page is of each type.
+    waiting: [VecDeque<Block>; 4],
     /// Pages of each type not yet written in all of these blocks.
     left: [u32; 4],
 }
 
+/// Which queue a block is in.
 #[derive(Clone, Copy, Debug)]
-struct Link {
-    prev: u32,
-    next: u32,
+struct Place {
     group: u16,
-    /// Which queue it is in.
     kind: u8,
 }
 
@@ -58,7 +55,7 @@ pub(super) struct PartialBlocks {
     /// Blocks' worth of pages that only collection may use.
     reserve: u32,
     queues: Vec<Queues>,
-    links: Vec<Link>,
+    places: Vec<Place>,
 }
 
 /// Which queues `group` writes to.
@@ -77,7 +74,7 @@ impl PartialBlocks {
     pub fn new(array: &Array, host_streams: u32, reserve: u32) -> Self {
         let (g, cell) = (array.geometry(), array.cell());
         let groups = 1 + host_streams;
-        let queues = Queues { head: [NONE; 4], tail: [NONE; 4], left: [0; 4] };
+        let queues = Queues { waiting: Default::default(), left: [0; 4] };
         Self {
             bits: cell.bits() as usize,
             groups,
@@ -85,7 +82,7 @@ impl PartialBlocks {
             pages_per_block: g.pages_per_block,
             reserve,
             queues: vec![queues; (g.planes() * groups) as usize],
-            links: vec![Link { prev: NONE, next: NONE, group: 0, kind: NOWHERE }; g.block_slots()],
+            places: vec![Place { group: 0, kind: NOWHERE }; g.block_slots()],
         }
     }
 
@@ -148,30 +145,17 @@ impl PartialBlocks {
     }
 
     fn push(&mut self, slot: usize, block: Block, kind: usize) {
-        debug_assert_eq!(self.links[block.0 as usize].kind, NOWHERE, "a block in two queues");
-        let tail = self.queues[slot].tail[kind];
-        let group = (slot as u32 % self.groups) as u16;
-        self.links[block.0 as usize] = Link { prev: tail, next: NONE, group, kind: kind as u8 };
-        match tail {
-            NONE => self.queues[slot].head[kind] = block.0,
-            tail => self.links[tail as usize].next = block.0,
-        }
-        self.queues[slot].tail[kind] = block.0;
+        let place = &mut self.places[block.0 as usize];
+        debug_assert_eq!(place.kind, NOWHERE, "a block in two queues");
+        *place = Place { group: (slot as u32 % self.groups) as u16, kind: kind as u8 };
+        self.queues[slot].waiting[kind].push_back(block);
     }
 
     fn remove(&mut self, slot: usize, block: Block) {
-        let Link { prev, next, kind, .. } = self.links[block.0 as usize];
-        debug_assert_ne!(kind, NOWHERE, "a block in no queue");
-        let kind = usize::from(kind);
-        match prev {
-            NONE => self.queues[slot].head[kind] = next,
-            prev => self.links[prev as usize].next = next,
-        }
-        match next {
-            NONE => self.queues[slot].tail[kind] = prev,
-            next => self.links[next as usize].prev = prev,
-        }
-        self.links[block.0 as usize].kind = NOWHERE;
+        let kind = std::mem::replace(&mut self.places[block.0 as usize].kind, NOWHERE);
+        let queue = &mut self.queues[slot].waiting[usize::from(kind)];
+        let at = queue.iter().position(|&waiting| waiting == block).expect("a block is in its queue");
+        queue.remove(at);
     }
 
     /// The next page of type `kind`, if a partially written block has such a page next.
@@ -185,11 +169,13 @@ impl PartialBlocks {
         blocks: &mut Blocks,
     ) -> Option<Ppn> {
         let slot = self.slot(plane, group);
-        let head = self.queues[slot].head[kind];
-        if head == NONE {
-            return None;
-        }
-        let block = Block(head);
+        let block = *self.queues[slot].waiting[kind].front()?;
+        Some(self.take_of(slot, block, kind, array, blocks))
+    }
+
+    /// The next page of `block`, which is of type `kind`.
+    #[inline]
+    fn take_of(&mut self, slot: usize, block: Block, kind: usize, array: &Array, blocks: &mut Blocks) -> Ppn {
         let mut done = array.programmed(block);
         let page = array.cell().next_of_type(&done, kind).expect("a queued block has its type next");
         done[kind] += 1;
@@ -201,7 +187,7 @@ impl PartialBlocks {
                 None => blocks.unlist_partial(block),
             }
         }
-        Some(array.geometry().ppn(block, page))
+        array.geometry().ppn(block, page)
     }
 
     /// The next page of one of the types `kinds`, each that can be had being equally likely.
@@ -215,15 +201,43 @@ impl PartialBlocks {
         array: &Array,
         blocks: &mut Blocks,
     ) -> Option<Ppn> {
-        let head = &self.queues[self.slot(plane, group)].head;
-        let ready = kinds.clone().filter(|&kind| head[kind] != NONE).count();
+        let waiting = &self.queues[self.slot(plane, group)].waiting;
+        let ready = kinds.clone().filter(|&kind| !waiting[kind].is_empty()).count();
         let chosen = match ready {
             0 => return None,
             1 => 0,
             n => draw.below(n as u64) as usize,
         };
-        let kind = kinds.filter(|&kind| head[kind] != NONE).nth(chosen)?;
+        let kind = kinds.filter(|&kind| !waiting[kind].is_empty()).nth(chosen)?;
         self.take(plane, group, kind, array, blocks)
+    }
+
+    /// The next page of a partially written block, each whose next page is of one of the types `kinds` being
+    /// equally likely.
+    #[inline]
+    pub fn take_of_any_block(
+        &mut self,
+        plane: u32,
+        group: GroupId,
+        kinds: Range<usize>,
+        draw: &mut Stream,
+        array: &Array,
+        blocks: &mut Blocks,
+    ) -> Option<Ppn> {
+        let slot = self.slot(plane, group);
+        let waiting = &self.queues[slot].waiting;
+        let count: usize = waiting[kinds.clone()].iter().map(VecDeque::len).sum();
+        if count == 0 {
+            return None;
+        }
+        let mut chosen = draw.below(count as u64) as usize;
+        for kind in kinds {
+            if let Some(&block) = waiting[kind].get(chosen) {
+                return Some(self.take_of(slot, block, kind, array, blocks));
+            }
+            chosen -= waiting[kind].len();
+        }
+        None
     }
 
     /// The first page of a fresh block, if `group` may open one.
@@ -295,7 +309,7 @@ impl PartialBlocks {
             if media.programs_pending(block) {
                 continue;
             }
-            let Link { group, kind, .. } = self.links[block.0 as usize];
+            let Place { group, kind } = self.places[block.0 as usize];
             let lost =
                 if group == 0 { self.pages_per_block - media.array().pages_programmed(block) } else { 0 };
             let gains = dead > 0 || group != 0 || (convert && kind > 0);
@@ -312,7 +326,7 @@ impl PartialBlocks {
 
     /// Takes a partially written block out of its queue: no further page of it is written.
     pub fn give_up(&mut self, plane: u32, block: Block, array: &Array, blocks: &mut Blocks) {
-        let slot = (plane * self.groups + u32::from(self.links[block.0 as usize].group)) as usize;
+        let slot = (plane * self.groups + u32::from(self.places[block.0 as usize].group)) as usize;
         self.remove(slot, block);
         let unwritten = self.unwritten(&array.programmed(block));
         for (left, pages) in self.queues[slot].left.iter_mut().zip(unwritten) {
@@ -322,7 +336,7 @@ impl PartialBlocks {
     }
 
     pub fn is_queued(&self, block: Block) -> bool {
-        self.links[block.0 as usize].kind != NOWHERE
+        self.places[block.0 as usize].kind != NOWHERE
     }
 
     /// Checks queues and counts against the array; for tests.
@@ -331,26 +345,23 @@ impl PartialBlocks {
         for (slot, queues) in self.queues.iter().enumerate() {
             let mut left = [0; 4];
             for kind in 0..self.bits {
-                let (mut block, mut before) = (queues.head[kind], NONE);
-                while block != NONE {
-                    let link = self.links[block as usize];
-                    assert_eq!((link.prev, usize::from(link.kind)), (before, kind));
-                    assert_eq!(u32::from(link.group), slot as u32 % self.groups);
-                    assert_eq!(array.geometry().plane_of(Block(block)), slot as u32 / self.groups);
-                    let done = array.programmed(Block(block));
-                    assert_eq!(self.next_kind(&done), Some(kind), "block {block:#x} in the wrong queue");
+                for &block in &queues.waiting[kind] {
+                    let place = self.places[block.0 as usize];
+                    assert_eq!(usize::from(place.kind), kind);
+                    assert_eq!(u32::from(place.group), slot as u32 % self.groups);
+                    assert_eq!(array.geometry().plane_of(block), slot as u32 / self.groups);
+                    let done = array.programmed(block);
+                    assert_eq!(self.next_kind(&done), Some(kind), "block {block:?} in the wrong queue");
                     left.iter_mut().zip(self.unwritten(&done)).for_each(|(sum, n)| *sum += n);
                     queued += 1;
-                    (before, block) = (block, link.next);
                 }
-                assert_eq!(queues.tail[kind], before);
             }
             assert_eq!(left, queues.left, "pages left in plane and group {slot}");
         }
-        let linked = self.links.iter().filter(|l| l.kind != NOWHERE).count();
-        assert_eq!(linked, queued, "a block in a queue that does not know it");
+        let placed = self.places.iter().filter(|place| place.kind != NOWHERE).count();
+        assert_eq!(placed, queued, "a block in a queue that does not know it");
         for (block, state) in blocks.each().filter(|(block, _)| !apart.contains(block)) {
-            let waits = self.links[block.0 as usize].kind != NOWHERE;
+            let waits = self.places[block.0 as usize].kind != NOWHERE;
             assert_eq!(
                 waits,
                 state == State::Open

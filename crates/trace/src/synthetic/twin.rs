@@ -49,12 +49,20 @@ pub(super) struct Class {
     pub write_bytes: Vec<(u32, f64)>,
     /// Sizes of reads with their weights, bytes.
     pub read_bytes: Vec<(u32, f64)>,
-    /// If set, the class has no cells of its own: its requests lie in the cells of that class (by
-    /// index), at either of its [`Places`], beside the extents there.
-    pub guest_of: Option<usize>,
+    /// If set, the class has no cells of its own: its requests lie in those of another, at either of its [`Places`].
+    pub guest_of: Option<Guest>,
     /// Its extents, of whole cells each, begin where the one before ends, so that where they do not begin on a
     /// page border two of them share a page.
     pub abutting: bool,
+}
+
+/// Whose cells a class without any goes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest {
+    /// Index of the class whose cells they are.
+    pub host: usize,
+    /// Only to those that are written, to lie over an extent; else to any, to lie beside one sooner or later.
+    pub written: bool,
 }
 
 impl Class {
@@ -169,7 +177,7 @@ struct Region {
     write_bytes: Table<u32>,
     read_bytes: Table<u32>,
     repeat: f64,
-    guest_of: Option<usize>,
+    guest_of: Option<Guest>,
     abutting: bool,
     base: u64,
     cells: u64,
@@ -191,6 +199,8 @@ struct Known {
     most: u64,
     /// One bit for each first cell.
     bits: Vec<u64>,
+    /// Those that are written.
+    written: Vec<u32>,
 }
 
 impl Known {
@@ -203,13 +213,20 @@ impl Known {
         let (word, bit) = ((index / 64) as usize, 1 << (index % 64));
         let first = self.bits[word] & bit == 0;
         self.bits[word] |= bit;
+        if first {
+            self.written.push(index as u32);
+        }
         first
     }
-    /// One that is written, if chance finds one.
+    /// One that is written: by popularity, if chance finds one so, else any. The first cell while none is.
     fn written(&self, cells: u64, stream: &mut Stream) -> u64 {
         const TRIES: u32 = 64;
         let is = |&index: &u64| self.bits[(index / 64) as usize] >> (index % 64) & 1 == 1;
-        (0..TRIES).map(|_| self.any(cells, stream)).find(is).unwrap_or(0)
+        let any = |stream: &mut Stream| {
+            let at = stream.below(self.written.len().max(1) as u64) as usize;
+            self.written.get(at).map_or(0, |&index| u64::from(index))
+        };
+        (0..TRIES).map(|_| self.any(cells, stream)).find(is).unwrap_or_else(|| any(stream))
     }
 }
 
@@ -423,7 +440,11 @@ impl Plan {
                 share: share.max(1),
                 stride: if single && cells > 0 { scattering(cells) } else { 1 },
                 written: 0,
-                known: self.known.then(|| Known { most, bits: vec![0; cells.div_ceil(64) as usize] }),
+                known: self.known.then(|| Known {
+                    most,
+                    bits: vec![0; cells.div_ceil(64) as usize],
+                    written: Vec::new(),
+                }),
                 paired: if paired { vec![0; cells.div_ceil(64) as usize] } else { vec![] },
             });
             base += if self.spread { cells.next_multiple_of(RUN) } else { cells };
@@ -498,8 +519,8 @@ impl Twin {
 
     fn read(&mut self) -> (u64, u32, u32) {
         let class = self.read_class.sample(&mut self.stream);
-        if let Some(host) = self.regions[class].guest_of {
-            return self.visit(class, host);
+        if let Some(guest) = self.regions[class].guest_of {
+            return self.visit(class, guest);
         }
         let region = &mut self.regions[class];
         let bytes = region.read_bytes.sample(&mut self.stream);
@@ -516,8 +537,8 @@ impl Twin {
     fn write(&mut self) -> (u64, u32, u32) {
         let last = self.regions.len() - 1;
         let class = self.write_class.sample(&mut self.stream);
-        if let Some(host) = self.regions[class].guest_of {
-            return self.visit(class, host);
+        if let Some(guest) = self.regions[class].guest_of {
+            return self.visit(class, guest);
         }
         let region = &mut self.regions[class];
         let bytes = region.write_bytes.sample(&mut self.stream);
@@ -559,10 +580,14 @@ impl Twin {
         (cell, place, bytes)
     }
 
-    /// A request of a class without cells, beside what the host class wrote.
-    fn visit(&mut self, class: usize, host: usize) -> (u64, u32, u32) {
-        let index = self.regions[host].popular(&mut self.stream);
-        let cell = self.regions[host].cell(index);
+    /// A request of a class without cells, in one of another's.
+    fn visit(&mut self, class: usize, Guest { host, written }: Guest) -> (u64, u32, u32) {
+        let region = &self.regions[host];
+        let index = match &region.known {
+            Some(known) if !written => known.any(region.cells, &mut self.stream),
+            _ => region.popular(&mut self.stream),
+        };
+        let cell = region.cell(index);
         let guest = &self.regions[class];
         let place = match guest.places {
             Places::Either(two) => two[(self.stream.word() >> 63) as usize],

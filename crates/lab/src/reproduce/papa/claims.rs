@@ -134,9 +134,10 @@ pub(super) fn of_runs(outcomes: &[Outcome], workload: &str, claims: &mut Vec<Cla
 }
 
 const NONE: f64 = f64::NAN;
-const TYPES: &str = "which types pages are written to, and how many blocks are erased, depends on how much of the device is \
-    written, and seven of the nine traces write a third of Table II's or less: where both runs write 60% of it and collection \
-    begins before, papa's types and erases come out, and lsb-first's come nearer (table: what is not published)";
+const TYPES: &str = "which types pages are written to, and how many blocks are erased, depends on how much of the device was free, \
+    and how much of it is written: where half of Table II's blocks are free, lsb-first's types and write response come out, \
+    where both runs write 60% of the device and collection begins before, papa's types and erases (tables: how much of the \
+    device was free, what is not published)";
 const BORDERS: &str = "size-based takes what lies over a page border for large, and how many requests do is not said (table: what \
     is not published)";
 const GAPS: &str = "one at a time, time between requests counts too, and how much of it there was is not said (table: what is not \

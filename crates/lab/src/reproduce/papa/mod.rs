@@ -67,7 +67,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     }
 
     if options.claim.is_none() {
-        report.tables.push(unpublished::table(bench)?);
+        report.tables.push(unpublished::free(bench)?);
+        report.tables.extend(unpublished::tables(bench)?);
         // Beyond the paper: four bits a cell.
         let qlc = Plan { cell: CellKind::Qlc, ..Plan::quick(options.seed) };
         let mut traces = Vec::new();

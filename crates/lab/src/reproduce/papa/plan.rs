@@ -60,6 +60,8 @@ pub enum Size {
     Pages(f64),
     /// What both runs of the trace write is this share of the device's pages.
     Writes(f64),
+    /// This share of Table II's blocks; what lies in the others is never touched.
+    Free(f64),
 }
 
 /// QLC's fourth page type, which the paper does not have: read and program times continue Table II's.
@@ -68,8 +70,12 @@ const TSB_NS: [u64; 2] = [200_000, 8_000_000];
 pub(super) const FILL: f64 = 0.7;
 /// Assumed: LSB pages are a third of all, so these shares leave them two thirds of the writes or fewer.
 pub(super) const WRITES: [f64; 3] = [0.5, 0.6, 0.8];
+/// Of Table II's blocks. Half is what the paper's sentence about exch asks for; the others lie beside it.
+pub(super) const FREE: [f64; 3] = [0.75, 0.5, 0.4];
 /// Assumed, on a device of which 60% is written: so that the baseline reaches them in every trace, as Fig 13 has it.
 pub(super) const THRESHOLDS: [f64; 3] = [0.4, 0.45, 0.5];
+/// Table II's.
+const PAGES_PER_BLOCK: u32 = 384;
 /// The twins' requests a second.
 const RATE: f64 = 300.0;
 /// Blocks of a plane beside those that hold the logical device and its over-provisioning: the ones that are written and
@@ -82,7 +88,7 @@ impl Plan {
         Self {
             scale: 1,
             size: Size::Published,
-            pages_per_block: 384,
+            pages_per_block: PAGES_PER_BLOCK,
             op_ratio: 0.1,
             cell: CellKind::Tlc,
             ahead: false,
@@ -123,6 +129,11 @@ impl Plan {
                 let logical = pages_of(trace).max(1) as f64 / share;
                 let blocks = (logical * (1.0 + self.op_ratio) / row as f64).ceil() as u64 + BESIDE;
                 config.op_ratio = (blocks * row) as f64 / logical - 1.0;
+                config.geometry.blocks_per_plane = blocks as u32;
+            }
+            Size::Free(share) => {
+                let pages = config.geometry.blocks_per_plane * PAGES_PER_BLOCK / self.scale;
+                let blocks = f64::from(pages) * share / f64::from(self.pages_per_block);
                 config.geometry.blocks_per_plane = blocks as u32;
             }
             Size::Writes(share) => {

@@ -1,10 +1,12 @@
 //! LSB-first: the fastest pages first, whatever is written (PAPA, section VI-A; there after Zhang et
 //! al., PA-SSD).
 //!
-//! All LSB pages of free blocks are used first; when there are none, each write takes a CSB or a MSB
-//! page with equal probability. Where the paper is silent:
-//! - In a block MSB pages follow CSB pages, so both are to be had only once one block's CSB pages are
-//!   written. Until then there is nothing to draw. With four types three are drawn from alike.
+//! All LSB pages of free blocks are used first; when there are none, each write takes the next page, CSB or MSB,
+//! of one of the blocks that have pages left, each being equally likely. Where the paper is silent:
+//! - "CSB and MSB pages with equal probability" is that of the pages, not of the two types: *exch*, whose response
+//!   falls by 63%, must have had less than its writes in LSB pages, and still "can be accommodated without writing
+//!   MSB pages" (VI-B3); drawing a type would have half of the rest on MSB pages. A block's MSB pages follow its CSB
+//!   pages.
 //! - Garbage collection's survivors take the LSB pages of the block that is open, then draw too: they
 //!   open no fresh block while a page is left elsewhere.
 
@@ -29,7 +31,7 @@ impl Published for LsbFirst {
     const NAMES: &'static [Name] = &[Name {
         seam: Seam::Allocation,
         name: NAME,
-        line: "All LSB pages of free blocks first, then the other types with equal probability.",
+        line: "All LSB pages of free blocks first, then any of the other pages with equal probability.",
     }];
     type Config<'a> = ();
 
@@ -37,7 +39,7 @@ impl Published for LsbFirst {
         check_page_types(NAME, facts)?;
         let types = facts.cell.bits() as usize;
         plan.space.page_types = Some(PageTypes::new(NAME, types, |_, survivors| {
-            let (fresh, slow) = (Step::Open(Note::NONE), Step::Any(1, types));
+            let (fresh, slow) = (Step::Open(Note::NONE), Step::AnyBlock(1, types));
             let mut steps: Steps = smallvec::smallvec![Step::Take(0, Note::NONE)];
             steps.extend(if survivors { [slow, fresh] } else { [fresh, slow] });
             steps
