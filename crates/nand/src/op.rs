@@ -108,3 +108,19 @@ pub(crate) struct Op {
     /// The program of a page that is still being filled.
     pub open: bool,
 }
+
+impl Op {
+    /// How long the channel carries its page.
+    #[inline(always)]
+    pub fn channel_time(&self) -> u64 {
+        if self.copyback { 0 } else { u64::from(self.transfer) }
+    }
+
+    /// It is on its die; the block's next program, which may follow a program now.
+    #[inline(always)]
+    pub fn begin(&mut self, now: u64) -> u32 {
+        self.started_once = true;
+        self.started = now;
+        if self.kind == Kind::Program { self.chain } else { NONE }
+    }
+}

@@ -57,7 +57,7 @@ impl Timers {
     }
 
     /// Sets the alarm of `who`, which is not set.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, who: u32, time: Time) {
         if self.end == self.alarms.len() {
             self.move_to_front();

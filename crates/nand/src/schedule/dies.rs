@@ -27,7 +27,8 @@ fn longest(ops: &[Op], op: u32) -> u64 {
     longest
 }
 
-// Slices are taken out of `self` first, so that their bounds are not read again behind every store.
+// Slices are taken out of `self` first, so that their bounds are not read again behind every store. What every operation
+// goes through is laid out in its caller, which has found the die and the operation already; the rest is called.
 impl Nand {
     #[inline(always)]
     pub(super) fn enqueue(&mut self, op: u32) {
@@ -117,16 +118,20 @@ impl Nand {
             die.filled &= !(1 << class);
         }
         (die.op, die.member) = (op, op);
-        let (kind, command) = (slot.kind, self.timing.command_ns);
+        let is_program = slot.kind == Kind::Program;
+        let transfer = if is_program { slot.channel_time() } else { 0 };
         // Not idle any more: what follows in the same block does not look at the die again.
-        die.phase = if kind == Kind::Program { Phase::TransferIn } else { Phase::Command };
-        self.begin(op);
+        die.phase = if is_program { Phase::TransferIn } else { Phase::Command };
+        let follower = slot.begin(self.now);
+        if follower != NONE {
+            self.follow(follower);
+        }
         if self.joins && self.join(die_number, class) {
             return;
         }
-        let transfer = if kind == Kind::Program { self.channel_time(op) } else { 0 };
-        if kind == Kind::Program || command > 0 {
-            self.want_channel(die_number, command + transfer);
+        let duration = self.timing.command_ns + transfer;
+        if is_program || duration > 0 {
+            self.want_channel(die_number, duration);
         } else {
             self.start_array(die_number, self.array_time(op));
         }
@@ -191,19 +196,22 @@ impl Nand {
     /// The operation is on its die: the block's next program may follow.
     #[inline(always)]
     pub(super) fn begin(&mut self, op: u32) {
-        let slot = &mut self.ops[op as usize];
-        slot.started_once = true;
-        slot.started = self.now;
-        let follower = slot.chain;
-        if slot.kind == Kind::Program && follower != NONE {
-            self.ops[follower as usize].behind = false;
-            self.release_wait(follower);
+        let follower = self.ops[op as usize].begin(self.now);
+        if follower != NONE {
+            self.follow(follower);
         }
     }
 
+    /// The program before `op` in its block is on its die.
+    #[inline(never)]
+    fn follow(&mut self, op: u32) {
+        self.ops[op as usize].behind = false;
+        self.release_wait(op);
+    }
+
+    #[inline(always)]
     pub(super) fn channel_time(&self, op: u32) -> u64 {
-        let slot = &self.ops[op as usize];
-        if slot.copyback { 0 } else { u64::from(slot.transfer) }
+        self.ops[op as usize].channel_time()
     }
 
     #[inline]
@@ -217,7 +225,7 @@ impl Nand {
         self.timers.set(die_number, end);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn want_channel(&mut self, die_number: u32, duration: u64) {
         let number = self.dies[die_number as usize].channel;
         let channel = &mut self.channels[number as usize];
@@ -373,25 +381,35 @@ impl Nand {
         }
     }
 
+    #[inline(always)]
     pub(super) fn array_done(&mut self, die_number: u32) {
         let die = &mut self.dies[die_number as usize];
-        let op = die.op;
         if die.phase == Phase::Reads {
             return self.plane_done(die_number);
         }
-        if self.ops[op as usize].kind == Kind::Read && !self.ops[op as usize].copyback {
+        let op = die.op;
+        let slot = &self.ops[op as usize];
+        if slot.kind == Kind::Read && !slot.copyback {
             die.phase = Phase::TransferOut;
             die.member = op;
-            let duration = self.channel_time(op);
-            self.want_channel(die_number, duration);
-        } else {
-            self.leave(die_number);
-            let mut op = op;
-            while op != NONE {
-                let next = self.ops[op as usize].group;
-                self.finish(op);
-                op = next;
-            }
+            let duration = slot.channel_time();
+            return self.want_channel(die_number, duration);
+        }
+        let others = slot.group;
+        self.leave(die_number);
+        self.finish(op);
+        if others != NONE {
+            self.finish_group(others);
+        }
+    }
+
+    /// What other planes did in the same array operation is over.
+    #[inline(never)]
+    fn finish_group(&mut self, mut op: u32) {
+        while op != NONE {
+            let next = self.ops[op as usize].group;
+            self.finish(op);
+            op = next;
         }
     }
 
