@@ -5,7 +5,7 @@ use nandle_nand::{Extents, OpId, Ppn};
 use smallvec::SmallVec;
 
 use super::Flash;
-use crate::map::{Fragment, FragmentList};
+use crate::map::{Before, Fragment, FragmentList};
 use crate::space::State;
 
 impl Flash {
@@ -33,25 +33,30 @@ impl Flash {
     /// `lpn` is stored by `ppn` alone from now on, at home; all older fragments die once `op` is done.
     #[inline(always)]
     pub fn replace(&mut self, lpn: u32, ppn: Ppn, op: OpId) {
-        if let Some(old) = self.map.fragments().single(lpn) {
-            self.media.supersede(old, op);
-            self.map.fragments_mut().set_single(lpn, ppn);
-            if self.array().has_lists() {
-                self.lost(old);
-            } else {
-                self.died(old);
-            }
-        } else {
-            let old = self.map.fragments().get(lpn, self.array());
-            self.map.fragments_mut().set_single(lpn, ppn);
-            for (n, f) in old.iter().enumerate() {
-                self.media.supersede(f.ppn, op);
-                if !old[..n].iter().any(|g| g.ppn == f.ppn) {
-                    self.lost(f.ppn);
+        match self.map.fragments_mut().replace(lpn, ppn) {
+            Before::Nothing => {}
+            Before::Single(old) => {
+                self.media.supersede(old, op);
+                if self.array().has_lists() {
+                    self.lost(old);
+                } else {
+                    self.died(old);
                 }
             }
+            Before::List(old) => self.lose_all(&old, op),
         }
         self.map_changed(lpn);
+    }
+
+    /// The fragments `old` of a logical page die once `op` is done.
+    #[inline(never)]
+    fn lose_all(&mut self, old: &[Fragment], op: OpId) {
+        for (n, f) in old.iter().enumerate() {
+            self.media.supersede(f.ppn, op);
+            if !old[..n].iter().any(|g| g.ppn == f.ppn) {
+                self.lost(f.ppn);
+            }
+        }
     }
 
     /// `fragment` is the newest data of its sectors of `lpn`; older fragments keep the rest.

@@ -576,7 +576,9 @@ impl Flash {
     /// Stores the contents of the sectors `mask` of a logical page in `ppn`, `shift` sectors from home.
     #[inline]
     pub fn fill(&mut self, ppn: Ppn, mask: u64, shift: i32, contents: Contents<'_>) {
-        self.media.fill(ppn, runs(mask), shift, contents);
+        if self.array().unit() > 0 {
+            self.media.fill(ppn, runs(mask), shift, contents);
+        }
     }
 
     // ---- the processor's cache ----------------------------------------------------------------------

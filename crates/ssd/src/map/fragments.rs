@@ -25,6 +25,17 @@ pub struct Fragment {
     pub shift: i8,
 }
 
+/// What a logical page was stored by before.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// Nothing of it was stored.
+    Nothing,
+    /// One physical page, at home.
+    Single(Ppn),
+    /// Its fragments, newest first.
+    List(FragmentList),
+}
+
 /// The fragments of one logical page, newest first.
 pub type FragmentList = SmallVec<[Fragment; 2]>;
 
@@ -157,6 +168,16 @@ impl Fragments {
         self.put(lpn, ppn.0 + 1);
     }
 
+    /// As [`Fragments::set_single`]; what `lpn` was stored by before.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, lpn: u32, ppn: Ppn) -> Before {
+        match self.words.replace(lpn, ppn.0 + 1) {
+            0 => Before::Nothing,
+            word if word & LIST == 0 => Before::Single(Ppn(word - 1)),
+            word => Before::List(self.drop_list(word)),
+        }
+    }
+
     /// A word instead of what there was.
     #[inline]
     fn put(&mut self, lpn: u32, word: u32) {
@@ -197,10 +218,10 @@ impl Fragments {
         }
     }
 
-    fn drop_list(&mut self, word: u32) {
+    fn drop_list(&mut self, word: u32) -> FragmentList {
         let slot = word & !LIST;
-        self.lists[slot as usize] = FragmentList::new();
         self.free.push(slot);
+        std::mem::take(&mut self.lists[slot as usize])
     }
 
     /// Whether a fragment of `lpn` lies in `ppn`.

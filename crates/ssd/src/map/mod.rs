@@ -18,6 +18,7 @@ mod words;
 
 pub use cache::Cache;
 pub use config::{MapCacheConfig, MappingConfig};
+pub(crate) use fragments::Before;
 pub use fragments::{Fragment, FragmentList, Fragments};
 pub use sectors::{crosses_border, only_run, run_mask, runs};
 pub use size::TableSize;

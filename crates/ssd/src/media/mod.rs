@@ -416,9 +416,6 @@ impl Media {
         data: Contents<'_>,
     ) {
         let unit = self.nand.array().unit();
-        if unit == 0 {
-            return;
-        }
         let array = self.nand.array_mut();
         for (start, len) in runs {
             let to = (start as i32 + shift) as u32;
