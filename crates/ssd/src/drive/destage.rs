@@ -31,6 +31,7 @@ impl Ssd {
     }
 
     /// Notes how much room a write will need in the buffer.
+    #[inline(always)]
     pub(super) fn claim_room(&mut self, slot: u32) {
         let Some(buffer) = &self.buffer else { return };
         let Request { op: Op::Write, fua: false, lsn, sectors, .. } = self.requests[slot] else {

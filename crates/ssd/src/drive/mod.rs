@@ -513,13 +513,20 @@ impl Ssd {
     }
 
     /// One of the things that the request waits for has happened.
+    #[inline(always)]
     fn release(&mut self, slot: u32) {
         let request = &mut self.requests[slot];
         request.remaining -= 1;
         if request.remaining == 0 {
-            let at = self.flash.media().now() + self.config.timing.dram();
-            self.answer(at, slot);
+            self.answer_now(slot);
         }
+    }
+
+    /// A request waits for nothing any more.
+    #[inline(never)]
+    fn answer_now(&mut self, slot: u32) {
+        let at = self.flash.media().now() + self.config.timing.dram();
+        self.answer(at, slot);
     }
 
     /// Checks that map, blocks and out-of-band areas agree; slow, for tests.

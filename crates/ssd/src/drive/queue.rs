@@ -20,20 +20,24 @@ pub(super) enum Blocked {
 }
 
 impl Ssd {
-    /// A request that takes effect in turn queues up.
+    /// A request that takes effect in turn does so, or queues up behind others.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, slot: u32) {
-        let first = if self.requests[slot].op == Op::FlashAlloc {
-            let place = self.place_of_call();
-            self.queue.insert(place, slot);
-            self.wait_for = Waiting::default();
-            place == 0
-        } else {
-            self.queue.push_back(slot);
-            self.queue.len() == 1
-        };
         if self.buffer.is_some() {
             self.claim_room(slot);
+        }
+        let is_call = self.requests[slot].op == Op::FlashAlloc;
+        if self.queue.is_empty() && !is_call {
+            // Mostly nobody waits: what is carried out at once need not queue up.
+            let blocked = self.carry_out(slot);
+            if blocked.is_some() {
+                self.queue.push_back(slot);
+            }
+            return self.note_blocked(blocked);
+        }
+        let first = is_call && self.queue_call(slot);
+        if !is_call {
+            self.queue.push_back(slot);
         }
         if first || self.short > 0 {
             self.pump();
@@ -42,9 +46,17 @@ impl Ssd {
         }
     }
 
+    /// A FlashAlloc command queues up; whether it is first.
+    #[inline(never)]
+    fn queue_call(&mut self, slot: u32) -> bool {
+        let place = self.place_of_call();
+        self.queue.insert(place, slot);
+        self.wait_for = Waiting::default();
+        place == 0
+    }
+
     /// Where a FlashAlloc command queues up: NVMe gives commands no order, and it need not wait until writes
     /// before it find room; but trims may be of its own range.
-    #[inline(never)]
     fn place_of_call(&self) -> usize {
         let stays = |&slot: &u32| !matches!(self.requests[slot].op, Op::Write | Op::Flush);
         self.queue.iter().rposition(stays).map_or(0, |last| last + 1)
@@ -60,32 +72,45 @@ impl Ssd {
     fn pump(&mut self) {
         let mut blocked = None;
         while let Some(&slot) = self.queue.front() {
-            if self.flash.media().is_held() {
-                blocked = Some(Blocked::Controller);
-                break;
-            }
-            self.notice(slot);
-            let Request { op, fua, .. } = self.requests[slot];
-            blocked = match (op, self.buffer.is_some()) {
-                (Op::Write, _) if self.flash.is_read_only() => {
-                    self.requests[slot].status = Status::ReadOnly;
-                    self.flash.stats_mut().rejected += 1;
-                    None
-                }
-                (Op::Write, true) if !fua => self.write_buffered(slot),
-                (Op::Write, _) => self.write_through(slot),
-                _ => self.carry_out_other(op, slot),
-            };
+            blocked = self.carry_out(slot);
             if blocked.is_some() {
                 break;
             }
             self.queue.pop_front();
+        }
+        self.note_blocked(blocked);
+    }
+
+    /// Carries out a request that nobody is in front of, as far as it goes.
+    fn carry_out(&mut self, slot: u32) -> Option<Blocked> {
+        if self.flash.media().is_held() {
+            return Some(Blocked::Controller);
+        }
+        self.notice(slot);
+        let Request { op, fua, .. } = self.requests[slot];
+        let blocked = match (op, self.buffer.is_some()) {
+            (Op::Write, _) if self.flash.is_read_only() => {
+                self.requests[slot].status = Status::ReadOnly;
+                self.flash.stats_mut().rejected += 1;
+                None
+            }
+            (Op::Write, true) if !fua => self.write_buffered(slot),
+            (Op::Write, _) => self.write_through(slot),
+            _ => self.carry_out_other(op, slot),
+        };
+        if blocked.is_none() {
             self.wait_for.requests = 0;
             self.short -= std::mem::take(&mut self.requests[slot].short);
-            if !matches!(self.requests[slot].op, Op::Flush | Op::Read) {
+            if !matches!(op, Op::Flush | Op::Read) {
                 self.release(slot);
             }
         }
+        blocked
+    }
+
+    /// The front of the queue cannot go on, for this reason, or nobody waits.
+    #[inline]
+    fn note_blocked(&mut self, blocked: Option<Blocked>) {
         self.flash.space_mut().set_host_waits(blocked == Some(Blocked::Flash));
         if blocked.is_some() || self.stalled.is_some() || self.waiting.is_some() {
             self.note_wait(blocked);
@@ -104,7 +129,9 @@ impl Ssd {
             let (lsn, sectors) = (request.lsn, request.sectors);
             request.stream = self.schemes.stream(&self.flash, lsn, sectors, request.stream);
             let stream = request.stream;
-            self.notice_write(lsn, sectors, stream);
+            if self.knows_objects() {
+                self.notice_write(lsn, sectors, stream);
+            }
         }
     }
 
@@ -276,11 +303,8 @@ impl Ssd {
     }
 
     /// A host write is about to be carried out: it may make an object that nobody named.
-    #[inline]
+    #[inline(never)]
     fn notice_write(&mut self, lsn: u64, sectors: u64, stream: u16) {
-        if !self.knows_objects() {
-            return;
-        }
         if self.flash.space().is_off_home() && !self.flash.records().is_empty() {
             // Objects end without a command that would write the log.
             self.durability.keep_log_short(&mut self.flash, &mut self.schemes);
@@ -291,7 +315,7 @@ impl Ssd {
     }
 
     /// Objects that have just taken their last page come to their end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_objects(&mut self) {
         if let Some(objects) = self.schemes.objects() {
             objects.settle(&mut self.flash);
