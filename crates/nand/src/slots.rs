@@ -50,10 +50,11 @@ impl Array {
             crate::oob::page_name(ppn)
         );
         let opens = self.first_slot(ppn) == ppn;
-        let kind = self.page_type(ppn);
-        let index = self.index(ppn);
-        let (at, column) = (self.at(block), self.at_column(ppn));
-        self.blocks[column].done[kind] += u16::from(opens);
+        if opens {
+            let (kind, column) = (self.page_type(ppn), self.at_column(ppn));
+            self.blocks[column].done[kind] += 1;
+        }
+        let (index, at) = (self.index(ppn), self.at(block));
         let state = &mut self.blocks[at];
         assert!(state.open != opens, "{} follows a page that is still open", crate::oob::page_name(ppn));
         state.open = true;

@@ -476,7 +476,7 @@ impl Ssd {
         if self.config.buffer.clean_ahead {
             self.clean_ahead();
         }
-        if self.flash.gathers() {
+        if self.flash.gathers() && (self.flash.has_page_to_seal() || !self.queue.is_empty()) {
             self.look_after_open_pages();
         }
         if !self.queue.is_empty() && self.flash.media().in_flight() == 0 && Collect::has_failed(&self.flash) {

@@ -47,8 +47,7 @@ impl Flash {
     /// Programs pages that requests wait for and whose dies have nothing else to do: waiting longer could
     /// gather more units, but cost time.
     pub(crate) fn seal_awaited(&mut self) {
-        // Asked with every event: mostly there is none.
-        if !self.media.open_pages().iter().any(|page| page.is_awaited | page.is_full) {
+        if !self.has_page_to_seal() {
             return;
         }
         self.seal_full();
@@ -60,6 +59,12 @@ impl Flash {
                 flash.media.load_of_die(die) as usize == on_die
             }
         });
+    }
+
+    /// Whether a page is open that has no slot left, or that requests wait for.
+    #[inline]
+    pub(crate) fn has_page_to_seal(&self) -> bool {
+        self.media.open_pages().iter().any(|page| page.is_awaited | page.is_full)
     }
 
     /// `block` is about to be erased: what waits for a page that is being filled would wait for ever.
@@ -102,13 +107,23 @@ impl Flash {
     /// Another slot is about to be filled: the plane that it is to be in.
     #[inline(never)]
     pub(super) fn ready_plane(&mut self, page: &Page<'_>, lpn: u32) -> u32 {
-        let &Page { plane, group, class, kind, extents, .. } = page;
+        let &Page { kind, extents, .. } = page;
+        // Asked with every unit: mostly there is none.
+        if !self.has_page_to_seal() {
+            return self.plane_for_unit(page, lpn);
+        }
         self.seal_full();
         if kind.is_data() {
             let mut units: SmallVec<[u32; 4]> = SmallVec::new();
             extents.each(self.sectors_per_page(), |e| units.push(self.unit_of(e.lsn)));
             units.into_iter().for_each(|lpn| self.settle_unit(lpn));
         }
+        self.plane_for_unit(page, lpn)
+    }
+
+    #[inline(always)]
+    fn plane_for_unit(&mut self, page: &Page<'_>, lpn: u32) -> u32 {
+        let &Page { plane, group, class, .. } = page;
         if self.space.has_pages(plane, group, class, 1, &self.media) {
             return plane;
         }

@@ -113,6 +113,15 @@ impl Frontiers {
         }
     }
 
+    /// Whether the page that [`Frontiers::peek`] tells of is programmed with others that are there already.
+    #[inline]
+    pub fn is_filling(&self, plane: u32, group: GroupId, array: &Array) -> bool {
+        match self {
+            Self::InOrder(open) => open.is_filling(plane, group, array),
+            Self::Typed(_) => false,
+        }
+    }
+
     /// Pages of `class` that `group` can write in `plane` now, where page types are chosen.
     #[inline]
     pub fn typed_room(&self, plane: u32, group: GroupId, class: PageClass, blocks: &Blocks) -> Option<u32> {

@@ -50,6 +50,14 @@ impl InOrder {
         }
     }
 
+    #[inline]
+    pub fn is_filling(&self, plane: u32, group: GroupId, array: &Array) -> bool {
+        match self.open[self.slot(plane, group)] {
+            NONE => false,
+            block => !array.pages_programmed(Block(block)).is_multiple_of(array.slots()),
+        }
+    }
+
     #[inline(always)]
     pub fn left(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
         match self.open[self.slot(plane, group)] {

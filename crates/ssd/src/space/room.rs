@@ -59,7 +59,16 @@ impl Space {
         if let Striping::Dynamic(Dynamic::InTurn(turns)) = &self.striping {
             return turns.has_room(self.planes, pages, room, |plane| self.is_stuck(plane));
         }
-        (0..self.planes).any(|plane| room(plane) >= pages)
+        (0..self.planes).any(|plane| self.has_free_block(plane, group, pages) || room(plane) >= pages)
+    }
+
+    /// Whether `group` finds a free block for `pages` pages in `plane`: part of [`Space::room`], which mostly decides.
+    #[inline]
+    fn has_free_block(&self, plane: u32, group: GroupId, pages: u32) -> bool {
+        !self.frontiers.chooses_types()
+            && group == GroupId::Host(0)
+            && self.blocks.free(plane) > self.limits.hard
+            && self.pages_per_block >= pages
     }
 
     /// Whether writes of `plane` go elsewhere when it has no room: only where dedicated groups brought
@@ -197,8 +206,7 @@ impl Space {
     /// Whether the next page of `group` in `plane` is programmed with others that are there already.
     #[inline]
     pub(super) fn is_filling(&self, plane: u32, group: GroupId, media: &Media) -> bool {
-        let next = self.frontiers.peek(plane, group, media.array());
-        next.is_some_and(|next| media.array().first_slot(next) != next)
+        self.frontiers.is_filling(plane, group, media.array())
     }
 
     /// The page that the next write of `group` in `plane` gets, if an open block says so.
