@@ -129,11 +129,25 @@ impl Fragments {
     /// The logical pages of which something is stored: of a large drive that is nearly empty the others are passed over
     /// quickly.
     pub fn mapped(&self) -> impl Iterator<Item = u32> + '_ {
-        self.mapped_in(0..self.len()).map(|(lpn, _)| lpn)
+        self.words.written(0..self.len()).map(|(lpn, _)| lpn)
     }
-    /// Those of them within `range`, each with its [only physical page](Self::single), if that is all.
-    pub(crate) fn mapped_in(&self, range: Range<u32>) -> impl Iterator<Item = (u32, Option<Ppn>)> + '_ {
-        self.words.written(range).map(|(lpn, word)| (lpn, (word & LIST == 0).then(|| Ppn(word - 1))))
+    /// Writes the words of the logical pages of `range` to `out`, which holds zeros, up to the first that needs more than
+    /// its word: which that is.
+    pub(crate) fn copy_words(&self, range: Range<u32>, out: &mut [[u8; 4]]) -> Option<u32> {
+        if self.lists_in_use() == 0
+            && let Some(row) = self.words.row(range.clone())
+        {
+            out.iter_mut().zip(row).for_each(|(place, word)| *place = word.to_le_bytes());
+            return None;
+        }
+        let first = range.start;
+        self.words.written(range).find_map(|(lpn, word)| {
+            if word & LIST != 0 {
+                return Some(lpn);
+            }
+            out[(lpn - first) as usize] = word.to_le_bytes();
+            None
+        })
     }
 
     /// All fragments of `lpn`, newest first.

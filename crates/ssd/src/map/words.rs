@@ -92,6 +92,11 @@ impl Words {
         }
     }
 
+    /// The words of `range`, if they lie in a row.
+    pub(super) fn row(&self, range: Range<u32>) -> Option<impl Iterator<Item = u32> + '_> {
+        (!self.in_leaves).then(|| self.words.range(range.start as usize..range.end as usize))
+    }
+
     /// The pages within `range` whose words are not 0, with these.
     pub(super) fn written(&self, range: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         let (start, end) = (range.start as usize, range.end as usize);

@@ -88,12 +88,7 @@ impl Durability {
             // Most entries are one word, and of a large drive most of these stay 0.
             if key < flash.logical_pages() {
                 let end = flash.logical_pages().min(key + ((page_bytes - at) / 4) as u32);
-                let words = body[at..].as_chunks_mut().0;
-                let list = flash.fragments().mapped_in(key..end).find_map(|(lpn, single)| {
-                    let Some(ppn) = single else { return Some(lpn) };
-                    words[(lpn - key) as usize] = (ppn.0 + 1).to_le_bytes();
-                    None
-                });
+                let list = flash.fragments().copy_words(key..end, body[at..].as_chunks_mut().0);
                 let next = list.unwrap_or(end);
                 at += 4 * (next - key) as usize;
                 key = next;
