@@ -3,10 +3,9 @@
 //!
 //! All LSB pages of free blocks are used first; when there are none, each write takes the next page, CSB or MSB,
 //! of one of the blocks that have pages left, each being equally likely. Where the paper is silent:
-//! - "CSB and MSB pages with equal probability" is that of the pages, not of the two types: *exch*, whose response
-//!   falls by 63%, must have had less than its writes in LSB pages, and still "can be accommodated without writing
-//!   MSB pages" (VI-B3); drawing a type would have half of the rest on MSB pages. A block's MSB pages follow its CSB
-//!   pages.
+//! - "CSB and MSB pages with equal probability" means the pages, not the two types. The write response of *exch* falls by
+//!   63%, so it had fewer LSB pages than writes, and still "can be accommodated without writing MSB pages" (VI-B3): if
+//!   a type were drawn, half of the rest would be MSB pages. In a block MSB pages follow CSB pages.
 //! - Garbage collection's survivors take the LSB pages of the block that is open, then draw too: they
 //!   open no fresh block while a page is left elsewhere.
 

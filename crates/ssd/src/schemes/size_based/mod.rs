@@ -4,8 +4,8 @@
 //! A write whose host request falls in one logical page takes an LSB page, one of a larger request a
 //! CSB or MSB page. When a small write finds no LSB page, garbage is collected to get one: unlike
 //! PAPA there is no second choice, which is what wears the flash out. Where the paper is silent:
-//! - CSB and MSB pages are equally likely, as in LSB-first: the published RMW reads (Fig. 12: 13% CSB,
-//!   8% MSB) rule out that CSB pages are preferred.
+//! - CSB and MSB pages are equally likely, where there are both: the published RMW reads (Fig. 12: 13% CSB, 8% MSB)
+//!   rule out that CSB pages are preferred.
 //! - A large write that finds neither takes an LSB page, as no CSB page can be written before the LSB
 //!   pages of its block are.
 //! - What leaves a write buffer together counts as one request.
