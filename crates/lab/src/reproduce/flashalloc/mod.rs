@@ -86,6 +86,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     if everything {
         let points = calibration::points(bench)?;
         report.tables.push(calibration::table(&points));
+        report.tables.push(calibration::sizes_table(&calibration::sizes(options.seed, bench.stop)?));
         report.tables.push(calibration::trimmed());
     }
     let boards = if options.quick { &BOARDS[..1] } else { &BOARDS };
@@ -114,6 +115,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         // The first is the claims'.
         if board == 0 {
             claims::claims(&outcomes, &mut report.claims);
+            let four = |o: &&Outcome| o.workload == "rocksdb-x4" && o.policy == FLASHALLOC;
+            report.tables.extend(outcomes.iter().find(four).map(calibration::four_instances));
         }
         report.tables.push(table(&format!("Workloads under each stream policy{note}"), &outcomes));
         report.tables.push(users_table(&format!("Users{note}"), &outcomes));

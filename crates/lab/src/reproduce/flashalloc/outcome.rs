@@ -23,6 +23,8 @@ pub struct Outcome {
     pub policy: &'static str,
     /// Bytes of the logical drive.
     pub logical: u64,
+    /// Bytes of the flash.
+    pub flash: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Nanoseconds that the phase took.
@@ -172,6 +174,7 @@ pub fn run(
         workload,
         policy: POLICIES.into_iter().find(|&known| config.scheme.has(known)).unwrap_or(BY_TIME),
         logical: ssd.layout().logical_bytes,
+        flash: config.geometry.raw_bytes(),
         page_bytes: u64::from(config.geometry.page_bytes),
         ns: meter.ended_ns - meter.begun_ns,
         steady,

@@ -12,6 +12,11 @@ use super::volume::{Ext4, F2fs, Io, Volume};
 use crate::synthetic::{Phase, Replay, Target, User, Workload};
 use crate::{Error, Op, Request, Source, Turn};
 
+/// Keys of each of four instances, and of one.
+const KEYS: (u64, u64) = (1_000_000, 26_214_400);
+/// How long four instances run (`-duration`), in nanoseconds.
+const FOUR_RUN: u64 = 900_000_000_000;
+
 /// What all threads share: the volume, and what the stores know. It ends for all when one finds the volume
 /// full.
 struct Stores {
@@ -20,6 +25,8 @@ struct Stores {
     rocksdb: Vec<RocksDb>,
     mysql: Option<MySql>,
     left: u64,
+    /// Nanoseconds after which it ends.
+    ends_ns: u64,
     /// F2FS has all wait while it writes a checkpoint, and until the drive has answered the call for a new
     /// segment: who is at that.
     alone: Option<Role>,
@@ -60,7 +67,10 @@ impl Source for Thread {
 
     fn step(&mut self, now_ns: u64, out: &mut Vec<Request>) -> Result<Turn, Error> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let Stores { volume, io, rocksdb, mysql, left, alone } = &mut *stores;
+        let Stores { volume, io, rocksdb, mysql, left, ends_ns, alone } = &mut *stores;
+        if now_ns >= *ends_ns {
+            *left = 0;
+        }
         if *left == 0 {
             return Ok(Turn::End);
         }
@@ -136,9 +146,9 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
     let before = u64::from(mysql.is_some());
     let speed = |bytes_s: u64| scaled(bytes_s, 1, target);
     let instance = |n: u64| {
-        let share = (target.logical_bytes - database) / instances;
+        let space = scaled(rocksdb::PAIR * if instances > 1 { KEYS.0 } else { KEYS.1 }, MIB, target);
         let stream = Stream::new(target.seed, &format!("workload/rocksdb {n}"));
-        RocksDb::new(share, table, speed, (before + n, before + instances), stream)
+        RocksDb::new(space, table, speed, (before + n, before + instances), stream)
     };
     let rocksdb: Vec<RocksDb> = (0..instances).map(instance).collect();
     let mut phases = vec![];
@@ -148,7 +158,8 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
         phases.push(Phase::new(Replay::Closed { iodepth: 32 }, source).counted(count));
     }
     let left = target.requests.unwrap_or(u64::MAX);
-    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, alone: None }));
+    let ends_ns = if instances > 1 { FOUR_RUN } else { u64::MAX };
+    let stores = Arc::new(Mutex::new(Stores { volume, io, rocksdb, mysql, left, ends_ns, alone: None }));
     let thread = |role| Thread { stores: Arc::clone(&stores), role, freed: vec![], later: VecDeque::new() };
     let burst = (scaled(rocksdb::BURST, LARGEST, target) / piece) as u32;
     let mut users = vec![];
