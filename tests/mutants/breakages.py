@@ -10,12 +10,12 @@ MUTANTS = {
     "ssd": [
         # What keeps data safe.
         ("an overwritten page may be erased before its successor is on flash",
-         "Before::Single(old) => { self.media.supersede(old, op);", "Before::Single(old) => {", "--test drive oracle::"),
+         "Before::Single(old) => { self.media.supersede_on::<PLAIN>(old, op);", "Before::Single(old) => {", "--test drive oracle::"),
         ("a collected page may be erased before its copy is on flash",
-         "self.append_here(page, &[read]); self.media.supersede(from, op);",
-         "self.append_here(page, &[read]);", "--test drive oracle::"),
+         "self.append_here::<PLAIN>(page, &[read]); self.media.supersede_on::<PLAIN>(from, op);",
+         "self.append_here::<PLAIN>(page, &[read]);", "--test drive oracle::"),
         ("without clocks, a copy overtakes the programs of its block",
-         "if self.media.programs_pending(self.geometry().block_of(to)) {", "if false {", "--test drive oracle::"),
+         "if self.media.programs_pending_on::<PLAIN>(self.geometry().block_of(to)) {", "if false {", "--test drive oracle::"),
         ("a flush does not record trims", "if !self.flash.records().is_empty() { self.durability.write_log(",
          "if false { self.durability.write_log(", "--test drive oracle::"),
         ("a block is erased before its trims are recorded", "if flash.blocks().awaits_record(block) {", "if false {",

@@ -267,7 +267,12 @@ impl Array {
     /// Whether a program failed in `block`, so that its next erase will make it bad.
     #[inline]
     pub fn is_doomed(&self, block: Block) -> bool {
-        self.blocks[self.at(block)].doomed
+        self.is_doomed_of::<false>(block)
+    }
+    /// As [`Array::is_doomed`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn is_doomed_of<const PLAIN: bool>(&self, block: Block) -> bool {
+        self.blocks[self.at_of::<PLAIN>(block)].doomed
     }
     /// The program of `ppn` failed: the page holds nothing, and its block is not to be relied on.
     pub(crate) fn spoil(&mut self, ppn: Ppn) {
@@ -313,7 +318,11 @@ impl Array {
     /// The type of `ppn`.
     #[inline]
     pub fn page_type(&self, ppn: Ppn) -> PageType {
-        self.cell.page_type(self.place(ppn).0)
+        self.page_type_of::<false>(ppn)
+    }
+    #[inline(always)]
+    pub(crate) fn page_type_of<const PLAIN: bool>(&self, ppn: Ppn) -> PageType {
+        self.cell.page_type(if PLAIN { self.geometry.page_of(ppn) } else { self.place(ppn).0 })
     }
     /// The shadow order's next page of `block`, if any is left.
     #[inline]
@@ -323,8 +332,16 @@ impl Array {
     /// The `n`th page (from 0) of `block` in the shadow order, if it has so many.
     #[inline(always)]
     pub fn nth_strict(&self, block: Block, n: u32) -> Option<Ppn> {
-        if n >= self.block_pages(block) {
+        self.nth_strict_of::<false>(block, n)
+    }
+    /// As [`Array::nth_strict`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn nth_strict_of<const PLAIN: bool>(&self, block: Block, n: u32) -> Option<Ppn> {
+        if n >= self.block_pages_of::<PLAIN>(block) {
             return None;
+        }
+        if PLAIN {
+            return Some(self.geometry.ppn(block, self.cell.strict_page(n)));
         }
         let turn = n >> self.slot_bits;
         let page = if self.is_slc(block) {
@@ -342,9 +359,10 @@ impl Array {
     /// # Panics
     /// If the block is not usable or the page is not next in the program order: flash cannot do that.
     #[inline(always)]
-    pub(crate) fn program(&mut self, ppn: Ppn, oob: &Oob<'_>) -> (PageType, usize) {
-        let at = self.at(self.geometry.block_of(ppn));
-        let (page, (row, column)) = (self.geometry.page_of(ppn), self.place(ppn));
+    pub(crate) fn program<const PLAIN: bool>(&mut self, ppn: Ppn, oob: &Oob<'_>) -> (PageType, usize) {
+        let at = self.at_of::<PLAIN>(self.geometry.block_of(ppn));
+        let page = self.geometry.page_of(ppn);
+        let (row, column) = if PLAIN { (page, 0) } else { self.place(ppn) };
         let (index, column) = (self.index(ppn), at + column as usize);
         let kind = self.cell.page_type(row);
         let mut state = &mut self.blocks[at];
@@ -353,10 +371,10 @@ impl Array {
             state.begin(self.next_seq, self.slc_labels, oob.stream);
         }
         state.programmed += 1;
-        let (slc, delta) = (state.slc, self.next_seq - state.first_seq);
+        let (slc, delta) = (!PLAIN && state.slc, self.next_seq - state.first_seq);
         self.seq[index] = u32::try_from(delta).expect("a block stays open for fewer than 2^32 programs");
         self.next_seq += 1;
-        if self.weave.width > 1 {
+        if !PLAIN && self.weave.width > 1 {
             state = &mut self.blocks[column];
         }
         assert!(

@@ -118,13 +118,13 @@ impl Cell {
     }
 
     /// As [`Cell::may_program`]; in a block in SLC mode the first page of each word line follows that of the one before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allows(&self, slc: bool, done: &[u16; 4], page: u32) -> bool {
         if slc { page == u32::from(done[0]) * self.bits } else { self.may_program(done, page) }
     }
 
     /// Whether `page` may be programmed when `done` pages of each type are (rules 1 to 3: in order within a type).
-    #[inline]
+    #[inline(always)]
     pub fn may_program(&self, done: &[u16; 4], page: u32) -> bool {
         if self.bits == 1 {
             return page == u32::from(done[0]);

@@ -95,7 +95,7 @@ impl Shape {
         1 << (plane % self.planes_per_die)
     }
     /// The number of `ppn` among all pages of the device.
-    #[inline]
+    #[inline(always)]
     pub fn index(&self, ppn: Ppn) -> usize {
         if self.dense {
             return ppn.0 as usize;

@@ -28,7 +28,12 @@ impl Array {
     /// Pages that can be programmed in `block`: in SLC mode one for each word line.
     #[inline]
     pub fn block_pages(&self, block: Block) -> u32 {
-        if self.is_slc(block) { self.slc_pages() } else { self.geometry.pages_per_block }
+        self.block_pages_of::<false>(block)
+    }
+    /// As [`Array::block_pages`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn block_pages_of<const PLAIN: bool>(&self, block: Block) -> u32 {
+        if !PLAIN && self.is_slc(block) { self.slc_pages() } else { self.geometry.pages_per_block }
     }
 
     /// Pages of a block in SLC mode.
@@ -39,7 +44,18 @@ impl Array {
     /// Whether no page of `block` is left to program.
     #[inline]
     pub fn is_full(&self, block: Block) -> bool {
-        self.pages_programmed(block) == self.block_pages(block)
+        self.is_full_of::<false>(block)
+    }
+    /// As [`Array::is_full`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn is_full_of<const PLAIN: bool>(&self, block: Block) -> bool {
+        self.programmed_of::<PLAIN>(block) == self.block_pages_of::<PLAIN>(block)
+    }
+
+    /// As [`Array::pages_programmed`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn programmed_of<const PLAIN: bool>(&self, block: Block) -> u32 {
+        self.blocks[self.at_of::<PLAIN>(block)].programmed
     }
 
     /// A block without pages is about to be laid down whose pages were programmed with `stream`.

@@ -75,7 +75,7 @@ impl Array {
     /// As [`Array::lay`]; if that completes a stripe, the column of its parity.
     pub(crate) fn lay_in_stripe(&mut self, ppn: Ppn, oob: &Oob<'_>) -> Option<u32> {
         if self.slot_bits == 0 {
-            self.program(ppn, oob);
+            self.program::<false>(ppn, oob);
             return self.complete_stripe(ppn);
         }
         self.enter(ppn, oob);

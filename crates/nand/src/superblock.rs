@@ -14,16 +14,30 @@ impl Array {
     pub fn width(&self) -> u32 {
         self.weave.width
     }
+    /// Whether a block is one of the flash, a page is programmed by itself, and no block is in SLC mode. What every page
+    /// goes through is laid out twice, as functions of `PLAIN`: once for flash of which this holds, once for any. What
+    /// would be asked again for each page, a tenth of all instructions, is asked once.
+    pub fn is_plain(&self) -> bool {
+        self.weave.width == 1 && self.weave.parity == 0 && self.slot_bits == 0 && self.slc_labels.is_none()
+    }
     /// Where the state of the first column of `block` is kept, which says what holds for all of it.
     #[inline(always)]
     pub(crate) fn at(&self, block: Block) -> usize {
-        block.0 as usize * self.weave.width as usize
+        self.at_of::<false>(block)
+    }
+    #[inline(always)]
+    pub(crate) fn at_of<const PLAIN: bool>(&self, block: Block) -> usize {
+        block.0 as usize * if PLAIN { 1 } else { self.weave.width as usize }
     }
     /// Where the state of the column of `ppn` is kept.
     #[inline(always)]
     pub(crate) fn at_column(&self, ppn: Ppn) -> usize {
-        let block = self.at(self.geometry.block_of(ppn));
-        if self.weave.width == 1 { block } else { block + self.place(ppn).1 as usize }
+        self.at_column_of::<false>(ppn)
+    }
+    #[inline(always)]
+    pub(crate) fn at_column_of<const PLAIN: bool>(&self, ppn: Ppn) -> usize {
+        let block = self.at_of::<PLAIN>(self.geometry.block_of(ppn));
+        if PLAIN || self.weave.width == 1 { block } else { block + self.place(ppn).1 as usize }
     }
     /// The number that a page has in its block of the flash, and the block's number in the superblock.
     #[inline(always)]
@@ -33,8 +47,12 @@ impl Array {
     /// The plane of the flash that a page lies in.
     #[inline(always)]
     pub fn plane_of(&self, ppn: Ppn) -> u32 {
+        self.plane_of_page::<false>(ppn)
+    }
+    #[inline(always)]
+    pub(crate) fn plane_of_page<const PLAIN: bool>(&self, ppn: Ppn) -> u32 {
         let block = self.geometry.block_of(ppn);
-        if self.weave.width == 1 {
+        if PLAIN || self.weave.width == 1 {
             self.geometry.plane_of(block)
         } else {
             self.plane_of_column(block, self.place(ppn).1)
@@ -62,7 +80,10 @@ impl Array {
     }
     /// Whether programs of any of its columns are on order or running.
     #[inline]
-    pub(crate) fn is_programmed_now(&self, block: Block) -> bool {
+    pub(crate) fn is_programmed_now<const PLAIN: bool>(&self, block: Block) -> bool {
+        if PLAIN {
+            return self.blocks[block.0 as usize].chain_head != NONE;
+        }
         let at = self.at(block);
         self.blocks[at..at + self.weave.width as usize].iter().any(|state| state.chain_head != NONE)
     }

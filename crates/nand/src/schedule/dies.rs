@@ -32,6 +32,21 @@ fn longest(ops: &[Op], op: u32) -> u64 {
 impl Nand {
     #[inline(always)]
     pub(super) fn enqueue(&mut self, op: u32) {
+        let slot = &self.ops[op as usize];
+        let (kind, background) = (slot.kind, slot.background);
+        let die = self.array.flash().die_of_plane(slot.plane);
+        self.enqueue_at::<false>(op, die, kind, background);
+    }
+
+    /// As [`Nand::enqueue`] for an operation of which this is known.
+    #[inline(always)]
+    pub(super) fn enqueue_at<const PLAIN: bool>(
+        &mut self,
+        op: u32,
+        die_number: u32,
+        kind: Kind,
+        background: bool,
+    ) {
         if self.timing.untimed {
             return self.enqueue_untimed(op);
         }
@@ -39,9 +54,8 @@ impl Nand {
         let slot = &mut ops[op as usize];
         slot.order = self.order;
         self.order += 1;
-        let class = usize::from(slot.background) * 2 + usize::from(slot.kind != Kind::Read);
-        let die_number = self.array.flash().die_of_plane(slot.plane);
-        let parity = std::mem::replace(&mut slot.parity, NONE);
+        let class = usize::from(background) * 2 + usize::from(kind != Kind::Read);
+        let parity = if PLAIN { NONE } else { std::mem::replace(&mut slot.parity, NONE) };
         let die = &mut self.dies[die_number as usize];
         let list = &mut die.queue[class];
         if die.filled & 1 << class == 0 {
@@ -51,7 +65,7 @@ impl Nand {
             ops[list.tail as usize].next = op;
         }
         list.tail = op;
-        if !die.dirty && (die.phase == Phase::Idle || self.heard >> class & 1 != 0) {
+        if !die.dirty && (die.phase == Phase::Idle || !PLAIN && self.heard >> class & 1 != 0) {
             die.dirty = true;
             self.dirty.push(die_number);
         }
@@ -69,14 +83,20 @@ impl Nand {
     /// Starts whatever can start now. Call after each batch of orders.
     #[inline(always)]
     pub fn settle(&mut self) {
+        self.settle_on::<false>();
+    }
+
+    /// As [`Nand::settle`]; `PLAIN`: the flash is known to be plain ([`Nand::is_plain`]).
+    #[inline(always)]
+    pub fn settle_on<const PLAIN: bool>(&mut self) {
         while let Some(die) = self.dirty.pop() {
             let state = &mut self.dies[die as usize];
             state.dirty = false;
             if state.phase == Phase::Idle {
-                if state.filled != 0 || state.suspended.is_some() {
-                    self.dispatch(die);
+                if state.filled != 0 || !PLAIN && state.suspended.is_some() {
+                    self.dispatch::<PLAIN>(die);
                 }
-            } else if self.heard != 0 {
+            } else if !PLAIN && self.heard != 0 {
                 self.begin_reads(die);
             }
         }
@@ -93,11 +113,11 @@ impl Nand {
     }
 
     #[inline(never)]
-    pub(super) fn dispatch(&mut self, die_number: u32) {
+    pub(super) fn dispatch<const PLAIN: bool>(&mut self, die_number: u32) {
         let ops = self.ops.as_mut_slice();
         let die = &mut self.dies[die_number as usize];
         debug_assert!(die.op == NONE, "two operations on a die");
-        let class = if die.suspended.is_some() {
+        let class = if !PLAIN && die.suspended.is_some() {
             // A suspended operation resumes as soon as no host read waits.
             (die.filled & 1 != 0).then_some(0)
         } else {
@@ -126,12 +146,12 @@ impl Nand {
         if follower != NONE {
             self.follow(follower);
         }
-        if self.joins && self.join(die_number, class) {
+        if !PLAIN && self.joins && self.join(die_number, class) {
             return;
         }
         let duration = self.timing.command_ns + transfer;
         if is_program || duration > 0 {
-            self.want_channel(die_number, duration);
+            self.want_channel::<PLAIN>(die_number, duration);
         } else {
             self.start_array(die_number, self.array_time(op));
         }
@@ -226,12 +246,12 @@ impl Nand {
     }
 
     #[inline(always)]
-    pub(super) fn want_channel(&mut self, die_number: u32, duration: u64) {
+    pub(super) fn want_channel<const PLAIN: bool>(&mut self, die_number: u32, duration: u64) {
         let number = self.dies[die_number as usize].channel;
         let channel = &mut self.channels[number as usize];
         if channel.waiting.is_empty() && channel.die.is_none() {
             if channel.free_at <= self.now {
-                return self.grant(number, die_number, duration, false);
+                return self.grant::<PLAIN>(number, die_number, duration, false);
             }
             // Nobody had to be told when this transfer is over; now somebody has.
             self.timers.set(self.dies.len() as u32 + number, channel.free_at);
@@ -241,9 +261,15 @@ impl Nand {
 
     /// `waited_for`: another die waits for the channel, and goes on when this transfer is over.
     #[inline(always)]
-    pub(super) fn grant(&mut self, number: u32, die_number: u32, duration: u64, waited_for: bool) {
+    pub(super) fn grant<const PLAIN: bool>(
+        &mut self,
+        number: u32,
+        die_number: u32,
+        duration: u64,
+        waited_for: bool,
+    ) {
         let free_at = self.now + duration;
-        if self.stages.tells_handover {
+        if !PLAIN && self.stages.tells_handover {
             self.note_handover(die_number, free_at);
         }
         let alarm = self.dies.len() as u32 + number;
@@ -255,11 +281,12 @@ impl Nand {
         // What follows a command or the last transfer in is certain, unless it can be suspended: one
         // event is enough for both.
         let last = die.phase == Phase::Command
-            || die.phase == Phase::TransferIn && ops[die.member as usize].group == NONE;
-        let at_once = last && self.timing.suspend == Suspend::None;
+            || die.phase == Phase::TransferIn && (PLAIN || ops[die.member as usize].group == NONE);
+        let at_once = last && (PLAIN || self.timing.suspend == Suspend::None);
         channel.die = (!at_once).then_some(die_number);
         if at_once {
-            self.timers.set(die_number, die.start_array(free_at, longest(ops, die.op)));
+            let duration = if PLAIN { ops[die.op as usize].array_ns } else { longest(ops, die.op) };
+            self.timers.set(die_number, die.start_array(free_at, duration));
         }
         if waited_for || !at_once {
             self.timers.set(alarm, free_at);
@@ -285,7 +312,7 @@ impl Nand {
             die.phase = Phase::Idle;
             self.timers.clear(die_number);
             self.counters.suspensions += 1;
-            self.dispatch(die_number);
+            self.dispatch::<false>(die_number);
         }
     }
 
@@ -313,6 +340,12 @@ impl Nand {
     /// next step. [`Nand::settle`] afterwards.
     #[inline(always)]
     pub fn step(&mut self) {
+        self.step_on::<false>();
+    }
+
+    /// As [`Nand::step`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn step_on<const PLAIN: bool>(&mut self) {
         self.forget_done();
         let Some((time, who)) = self.timers.ring() else { return };
         self.now = time;
@@ -320,9 +353,9 @@ impl Nand {
         if self.timing.untimed {
             self.end_all();
         } else if who < dies {
-            self.array_done(who);
+            self.array_done::<PLAIN>(who);
         } else if who < self.handover_alarm() {
-            self.transfer_done(who - dies);
+            self.transfer_done::<PLAIN>(who - dies);
         } else {
             self.stage_done(who);
         }
@@ -341,18 +374,23 @@ impl Nand {
         &self.done
     }
 
-    pub(super) fn transfer_done(&mut self, number: u32) {
+    pub(super) fn transfer_done<const PLAIN: bool>(&mut self, number: u32) {
         let channel = &mut self.channels[number as usize];
         let told = channel.die.take();
         if let Some((next, duration)) = channel.waiting.pop_front() {
             let waited_for = !channel.waiting.is_empty();
-            self.grant(number, next, duration, waited_for);
+            self.grant::<PLAIN>(number, next, duration, waited_for);
         }
         let Some(die_number) = told else { return };
         let die = &mut self.dies[die_number as usize];
         let member = die.member;
-        let next = self.ops[member as usize].group;
+        let next = if PLAIN { NONE } else { self.ops[member as usize].group };
         match die.phase {
+            // Plain dies are told only of pages that leave.
+            _ if PLAIN => {
+                self.leave(die_number);
+                self.decode::<true>(member);
+            }
             Phase::Command => {
                 let op = die.op;
                 self.start_array(die_number, self.array_time(op));
@@ -360,7 +398,7 @@ impl Nand {
             Phase::TransferIn if next != NONE => {
                 die.member = next;
                 let duration = self.timing.command_ns + self.channel_time(next);
-                self.want_channel(die_number, duration);
+                self.want_channel::<false>(die_number, duration);
             }
             Phase::TransferIn => {
                 let op = die.op;
@@ -370,11 +408,11 @@ impl Nand {
                 if next != NONE {
                     die.member = next;
                     let duration = self.channel_time(next);
-                    self.want_channel(die_number, duration);
+                    self.want_channel::<false>(die_number, duration);
                 } else {
                     self.leave(die_number);
                 }
-                self.decode(member);
+                self.decode::<false>(member);
             }
             Phase::Reads => self.page_sent(die_number),
             Phase::Idle | Phase::Array => unreachable!("a die on the channel is in a transfer phase"),
@@ -382,9 +420,9 @@ impl Nand {
     }
 
     #[inline(always)]
-    pub(super) fn array_done(&mut self, die_number: u32) {
+    pub(super) fn array_done<const PLAIN: bool>(&mut self, die_number: u32) {
         let die = &mut self.dies[die_number as usize];
-        if die.phase == Phase::Reads {
+        if !PLAIN && die.phase == Phase::Reads {
             return self.plane_done(die_number);
         }
         let op = die.op;
@@ -393,12 +431,12 @@ impl Nand {
             die.phase = Phase::TransferOut;
             die.member = op;
             let duration = slot.channel_time();
-            return self.want_channel(die_number, duration);
+            return self.want_channel::<PLAIN>(die_number, duration);
         }
         let others = slot.group;
         self.leave(die_number);
-        self.finish(op);
-        if others != NONE {
+        self.finish::<PLAIN>(op);
+        if !PLAIN && others != NONE {
             self.finish_group(others);
         }
     }
@@ -408,7 +446,7 @@ impl Nand {
     fn finish_group(&mut self, mut op: u32) {
         while op != NONE {
             let next = self.ops[op as usize].group;
-            self.finish(op);
+            self.finish::<false>(op);
             op = next;
         }
     }
@@ -432,7 +470,7 @@ impl Nand {
     }
 
     #[inline(always)]
-    pub(super) fn finish(&mut self, mut op: u32) {
+    pub(super) fn finish<const PLAIN: bool>(&mut self, mut op: u32) {
         let slot = &self.ops[op as usize];
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
         let die = self.array.flash().die_of_plane(slot.plane);
@@ -442,7 +480,7 @@ impl Nand {
             Kind::Read => {}
             Kind::Program => {
                 let follower = slot.chain;
-                let at = self.programmed_by(op);
+                let at = if PLAIN { block.0 as usize } else { self.programmed_by(op) };
                 let state = &mut self.array.blocks[at];
                 debug_assert_eq!(state.chain_head, op, "a block's programs end in order");
                 state.chain_head = follower;
@@ -452,7 +490,7 @@ impl Nand {
                 if let Some(faults) = &mut self.faults {
                     failed = faults.programs.draw(&mut faults.stream) || faults.is_gone(die);
                 }
-                if cause == Cause::Parity {
+                if !PLAIN && cause == Cause::Parity {
                     if failed {
                         self.array.lose_parity(ppn);
                         self.array.doom_column(block, (at - self.array.at(block)) as u32);
@@ -477,7 +515,7 @@ impl Nand {
                     self.loads[die as usize] -= 1;
                     self.stages.ended_untold = true;
                     if op != leader {
-                        self.let_go(op);
+                        self.let_go::<false>(op);
                     }
                     return;
                 }
@@ -489,19 +527,19 @@ impl Nand {
                     failed = self.array.replace_failed(block, worn);
                 }
                 if op != leader {
-                    self.let_go(op);
+                    self.let_go::<false>(op);
                     op = leader;
                 }
             }
         }
         self.loads[die as usize] -= 1;
-        if kind == Kind::Read && cause == Cause::Parity {
+        if !PLAIN && kind == Kind::Read && cause == Cause::Parity {
             self.stages.ended_untold = true;
-            return self.let_go(op);
+            return self.let_go::<PLAIN>(op);
         }
         self.done.push(Done { op: OpId(op), kind, cause, ppn, started, failed });
         if kind != Kind::Program || !failed {
-            self.let_go(op);
+            self.let_go::<PLAIN>(op);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Nand;
 use crate::op::NONE;
-use crate::{Block, OpId, Ppn};
+use crate::{Block, Kind, OpId, Ppn};
 
 impl Nand {
     #[inline]
@@ -25,8 +25,8 @@ impl Nand {
     }
 
     #[inline(always)]
-    pub(super) fn hold(&mut self, block: Block, op: u32) {
-        let at = self.array.at(block);
+    pub(super) fn hold<const PLAIN: bool>(&mut self, block: Block, op: u32) {
+        let at = self.array.at_of::<PLAIN>(block);
         self.array.blocks[at].holds += 1;
         let slot = &mut self.ops[op as usize];
         if slot.holds == NONE {
@@ -54,6 +54,21 @@ impl Nand {
         }
     }
 
+    /// As [`Nand::release_wait`] for an operation that was ordered just now: what it is need not be looked up.
+    #[inline(always)]
+    pub(super) fn release_order<const PLAIN: bool>(&mut self, op: u32, kind: Kind, background: bool) {
+        let slot = &mut self.ops[op as usize];
+        slot.waits -= 1;
+        if slot.waits == 0 {
+            let die = self.array.flash().die_of_plane(slot.plane);
+            if self.stages.waits_for_controller {
+                self.stages.ready.push_back(op);
+            } else {
+                self.enqueue_at::<PLAIN>(op, die, kind, background);
+            }
+        }
+    }
+
     /// The blocks that are not erased before `op` is done.
     pub fn held_by(&self, op: OpId) -> impl Iterator<Item = Block> + '_ {
         let slot = &self.ops[op.0 as usize];
@@ -73,22 +88,27 @@ impl Nand {
 
     pub(super) fn hold_once(&mut self, block: Block, op: OpId) {
         if self.held_by(op).all(|held| held != block) {
-            self.hold(block, op.0);
+            self.hold::<false>(block, op.0);
         }
     }
 
     /// `old`'s contents may be lost only when `by` is done: its block is not erased before.
     #[inline(always)]
     pub fn supersede(&mut self, old: Ppn, by: OpId) {
+        self.supersede_on::<false>(old, by);
+    }
+    /// As [`Nand::supersede`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`](crate::Array::is_plain)).
+    #[inline(always)]
+    pub fn supersede_on<const PLAIN: bool>(&mut self, old: Ppn, by: OpId) {
         let block = self.geometry().block_of(old);
         if self.ops[by.0 as usize].holds != block.0 {
-            self.hold(block, by.0);
+            self.hold::<PLAIN>(block, by.0);
         }
     }
 
     /// The operation is over: what waits for it may go on, and its slot is free.
     #[inline(always)]
-    pub(super) fn let_go(&mut self, op: u32) {
+    pub(super) fn let_go<const PLAIN: bool>(&mut self, op: u32) {
         let slot = &mut self.ops[op as usize];
         slot.pending = false;
         slot.next = std::mem::replace(&mut self.free, op);
@@ -102,7 +122,7 @@ impl Nand {
             edge = next;
         }
         if holds != NONE {
-            self.release_hold(holds);
+            self.release_hold::<PLAIN>(holds);
         }
         if more != NONE {
             self.release_further(more);
@@ -115,14 +135,14 @@ impl Nand {
             let (held, next) = self.edges[more as usize];
             self.edges[more as usize].1 = self.free_edge;
             self.free_edge = more;
-            self.release_hold(held);
+            self.release_hold::<false>(held);
             more = next;
         }
     }
 
     #[inline(always)]
-    fn release_hold(&mut self, block: u32) {
-        let at = self.array.at(Block(block));
+    fn release_hold<const PLAIN: bool>(&mut self, block: u32) {
+        let at = self.array.at_of::<PLAIN>(Block(block));
         let state = &mut self.array.blocks[at];
         state.holds -= 1;
         if state.holds == 0 && state.erase != NONE {

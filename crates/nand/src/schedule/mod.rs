@@ -352,6 +352,13 @@ impl Nand {
         self.copies_at_once &= self.faults.is_none() && self.retries.is_none();
     }
 
+    /// Whether the array is plain ([`Array::is_plain`]) and operations begin and end each by itself: none is suspended,
+    /// none is joined by those of other planes, and nobody is told when a die has its page. To be asked once all is set up.
+    pub fn is_plain(&self) -> bool {
+        let apart = !self.joins && self.timing.suspend == Suspend::None;
+        self.array.is_plain() && apart && !self.stages.tells_handover
+    }
+
     /// What the flash holds.
     #[inline]
     pub fn array(&self) -> &Array {
@@ -429,9 +436,14 @@ impl Nand {
     /// The program of `ppn` that is on order or running, if there is one.
     #[inline]
     pub fn program_of(&self, ppn: Ppn) -> Option<OpId> {
-        let mut op = self.array.blocks[self.array.at_column(ppn)].chain_head;
+        self.program_in::<false>(ppn)
+    }
+    #[inline]
+    fn program_in<const PLAIN: bool>(&self, ppn: Ppn) -> Option<OpId> {
+        let mut op = self.array.blocks[self.array.at_column_of::<PLAIN>(ppn)].chain_head;
+        let slots = if PLAIN { 1 } else { self.array.slots() };
         while op != NONE {
-            if self.ops[op as usize].ppn ^ ppn.0 < self.array.slots() {
+            if self.ops[op as usize].ppn ^ ppn.0 < slots {
                 return Some(OpId(op));
             }
             op = self.ops[op as usize].chain;
@@ -446,6 +458,11 @@ impl Nand {
     /// Whether programs of `block` are on order or running.
     #[inline]
     pub fn programs_pending(&self, block: Block) -> bool {
-        self.array.is_programmed_now(block)
+        self.programs_pending_on::<false>(block)
+    }
+    /// As [`Nand::programs_pending`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`]).
+    #[inline(always)]
+    pub fn programs_pending_on<const PLAIN: bool>(&self, block: Block) -> bool {
+        self.array.is_programmed_now::<PLAIN>(block)
     }
 }

@@ -6,7 +6,7 @@ use crate::{Block, BlockCondition, Cause, Change, Extents, Kind, Oob, OpId, Page
 
 impl Nand {
     #[inline(always)]
-    pub(super) fn new_op(
+    pub(super) fn new_op<const PLAIN: bool>(
         &mut self,
         ppn: Ppn,
         kind: Kind,
@@ -14,7 +14,7 @@ impl Nand {
         background: bool,
         (transfer, array_ns): (u64, u64),
     ) -> u32 {
-        let plane = self.array.plane_of(ppn);
+        let plane = self.array.plane_of_page::<PLAIN>(ppn);
         self.new_op_in(plane, ppn, kind, cause, background, (transfer, array_ns))
     }
 
@@ -73,21 +73,35 @@ impl Nand {
     /// If the page is erased: there is nothing to read.
     #[inline(always)]
     pub fn read(&mut self, ppn: Ppn, sectors: u32, cause: Cause, background: bool, after: &[OpId]) -> OpId {
+        self.read_on::<false>(ppn, sectors, cause, background, after)
+    }
+
+    /// As [`Nand::read`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`](crate::Array::is_plain)).
+    #[inline(always)]
+    pub fn read_on<const PLAIN: bool>(
+        &mut self,
+        ppn: Ppn,
+        sectors: u32,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> OpId {
         debug_assert!(
             !matches!(self.array.page_use(ppn), PageUse::Erased | PageUse::Torn),
             "read of an erased or torn page"
         );
-        let kind = self.array.page_type(ppn);
+        let kind = self.array.page_type_of::<PLAIN>(ppn);
         let block = self.geometry().block_of(ppn);
-        let mut durations = (self.transfer(sectors), self.read_ns(ppn, kind));
+        let read_ns = if PLAIN { self.timing.read(kind) } else { self.read_ns(ppn, kind) };
+        let mut durations = (self.transfer(sectors), read_ns);
         if let Some(retries) = &mut self.retries {
             let count = retries.draw(kind, self.array.erases(block));
             durations.1 += count * retries.ns();
             self.counters.read_retries += count;
         }
-        let op = self.new_op(ppn, Kind::Read, cause, background, durations);
-        self.hold(block, op);
-        if let Some(program) = self.program_of(ppn) {
+        let op = self.new_op::<PLAIN>(ppn, Kind::Read, cause, background, durations);
+        self.hold::<PLAIN>(block, op);
+        if let Some(program) = self.program_in::<PLAIN>(ppn) {
             self.wait_for(op, program.0);
         }
         for before in after {
@@ -101,7 +115,7 @@ impl Nand {
             self.fail_read(op, ppn, background);
         }
         self.count_read(kind, sectors, cause);
-        self.release_wait(op);
+        self.release_order::<PLAIN>(op, Kind::Read, background);
         OpId(op)
     }
 
@@ -126,16 +140,30 @@ impl Nand {
         background: bool,
         after: &[OpId],
     ) -> OpId {
-        let (kind, column) = self.array.program(ppn, oob);
-        let durations = (self.transfer_page, self.program_ns(ppn, kind));
-        let op = self.new_op(ppn, Kind::Program, cause, background, durations);
-        let stripe = self.array.complete_stripe(ppn);
+        self.program_on::<false>(ppn, oob, cause, background, after)
+    }
+
+    /// As [`Nand::program`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`](crate::Array::is_plain)).
+    #[inline(always)]
+    pub fn program_on<const PLAIN: bool>(
+        &mut self,
+        ppn: Ppn,
+        oob: &Oob<'_>,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+    ) -> OpId {
+        let (kind, column) = self.array.program::<PLAIN>(ppn, oob);
+        let array_ns = if PLAIN { self.timing.program(kind) } else { self.program_ns(ppn, kind) };
+        let durations = (self.transfer_page, array_ns);
+        let op = self.new_op::<PLAIN>(ppn, Kind::Program, cause, background, durations);
+        let stripe = if PLAIN { None } else { self.array.complete_stripe(ppn) };
         self.chain(op, column);
         for before in after {
             self.wait_for(op, before.0);
         }
         self.counters.programs[cause as usize][kind] += self.gang;
-        self.release_wait(op);
+        self.release_order::<PLAIN>(op, Kind::Program, background);
         if let Some(column) = stripe {
             self.program_parity(ppn, column, background);
         }
@@ -152,7 +180,7 @@ impl Nand {
         let op = if self.array.first_slot(ppn) == ppn {
             let kind = self.array.page_type(ppn);
             let durations = (self.transfer_page, self.program_ns(ppn, kind));
-            let op = self.new_op(ppn, Kind::Program, cause, background, durations);
+            let op = self.new_op::<false>(ppn, Kind::Program, cause, background, durations);
             self.ops[op as usize].open = true;
             self.chain(op, self.array.at_column(ppn));
             op
@@ -194,7 +222,7 @@ impl Nand {
     }
 
     /// Queues a program behind the others of its block of the flash.
-    #[inline]
+    #[inline(always)]
     pub(super) fn chain(&mut self, op: u32, block: usize) {
         let state = &mut self.array.blocks[block];
         let tail = std::mem::replace(&mut state.chain_tail, op);
@@ -264,7 +292,7 @@ impl Nand {
         self.array.doom_column(block, self.array.place(ppn).1);
         self.array.note_loss(ppn);
         self.array.note_change(Change::Block(block));
-        self.let_go(op.0);
+        self.let_go::<false>(op.0);
     }
 
     /// A read and the program that waits for it copy a page within a plane: with `copyback` set,
@@ -288,13 +316,13 @@ impl Nand {
         assert!(
             state.condition != BlockCondition::Bad
                 && state.erase == NONE
-                && !self.array.is_programmed_now(block),
+                && !self.array.is_programmed_now::<false>(block),
             "erase of block {:#x} while it is bad, programmed or already being erased",
             block.0
         );
         let held = state.holds > 0;
         let first = self.geometry().ppn(block, 0);
-        let op = self.new_op(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
+        let op = self.new_op::<false>(first, Kind::Erase, Cause::Gc, background, (0, self.timing.erase_ns));
         let (at, width) = (self.array.at(block), self.array.width());
         self.array.blocks[at].erase = op;
         self.array.blocks[at].erasing = width as u16;

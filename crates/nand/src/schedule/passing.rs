@@ -58,8 +58,8 @@ impl Nand {
 
     /// What `op` read passes the decoder, and is there.
     #[inline(always)]
-    pub(super) fn decode(&mut self, op: u32) {
-        if self.timing.ecc_ns == 0 { self.finish(op) } else { self.wait_for_decoder(op) }
+    pub(super) fn decode<const PLAIN: bool>(&mut self, op: u32) {
+        if self.timing.ecc_ns == 0 { self.finish::<PLAIN>(op) } else { self.wait_for_decoder(op) }
     }
 
     #[inline(never)]
@@ -82,7 +82,7 @@ impl Nand {
             self.stages.take_over(self.now);
         } else {
             while let Some(op) = self.stages.decoded(self.now) {
-                self.finish(op);
+                self.finish::<false>(op);
             }
         }
         let next = if alarm == self.handover_alarm() {

@@ -84,7 +84,7 @@ impl Nand {
             if self.ops[op as usize].copyback {
                 // It stays in the register, from which it is programmed.
                 self.free_plane(die_number, op);
-                self.finish(op);
+                self.finish::<false>(op);
                 continue;
             }
             reading.registers.push_back(op);
@@ -101,7 +101,7 @@ impl Nand {
         if let Some(&op) = self.reading[die_number as usize].registers.front() {
             let duration = self.channel_time(op);
             self.reading[die_number as usize].transferred += duration;
-            self.want_channel(die_number, duration);
+            self.want_channel::<false>(die_number, duration);
         }
     }
 
@@ -111,7 +111,7 @@ impl Nand {
         let Some(op) = self.reading[die_number as usize].registers.pop_front() else { return };
         self.send_next(die_number);
         self.free_plane(die_number, op);
-        self.decode(op);
+        self.decode::<false>(op);
     }
 
     fn free_plane(&mut self, die_number: u32, op: u32) {

@@ -39,7 +39,7 @@ impl Nand {
         // It stays in front until it is over: what it lets go on is no news.
         while let Some(&op) = self.at_once.front() {
             self.begin(op);
-            self.finish(op);
+            self.finish::<false>(op);
             self.at_once.pop_front();
             if self.done.last().is_some_and(|done| done.failed) {
                 break;
@@ -57,16 +57,17 @@ impl Nand {
     }
 
     /// Reads page `from` and programs what it holds in page `to`, as one piece. Neither page may have to wait: no
-    /// program of `from`, nor of the block of `to`, is on order. It counts as under way until the next event.
+    /// program of `from`, nor of the block of `to`, is on order. It counts as under way until the next event. `PLAIN`: the
+    /// flash is known to be plain ([`Array::is_plain`](crate::Array::is_plain)).
     ///
     /// # Panics
     /// If flash cannot do it: the block is not usable, or the page not next in the program order.
     #[inline(always)]
-    pub fn copy_at_once(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, cause: Cause) {
+    pub fn copy_at_once<const PLAIN: bool>(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, cause: Cause) {
         debug_assert!(self.copies_at_once() && self.program_of(from).is_none());
         debug_assert!(!self.programs_pending(self.geometry().block_of(to)));
-        self.count_read(self.array.page_type(from), self.geometry().sectors_per_page(), cause);
-        let (kind, _) = self.array.program(to, oob);
+        self.count_read(self.array.page_type_of::<PLAIN>(from), self.geometry().sectors_per_page(), cause);
+        let (kind, _) = self.array.program::<PLAIN>(to, oob);
         self.counters.programs[cause as usize][kind] += self.gang;
         self.array.note_program(to, cause);
         self.await_event();

@@ -199,10 +199,10 @@ fn repeat(work: &mut Work<'_>, op: OpId, from: Ppn, to: Ppn, label: u16) {
 fn follow(work: &mut Work<'_>, stood: Stood) {
     let Work { flash, schemes, keeper } = work;
     let Stood { from, to, kind, live, surplus, owned, number, held, lists } = stood;
-    flash.space_mut().blocks_mut().set_live(to);
+    flash.space_mut().blocks_mut().set_live::<false>(to);
     if !live {
         let now = flash.media().now();
-        flash.space_mut().blocks_mut().set_dead(to, now);
+        flash.space_mut().blocks_mut().set_dead::<false>(to, now);
         return;
     }
     if kind.is_data() {

@@ -58,9 +58,9 @@ impl Collect {
 
     /// Whether [`Collect::run`] has anything to look at.
     #[inline]
-    pub(crate) fn is_wanted(&self, flash: &Flash, schemes: &Schemes) -> bool {
+    pub(crate) fn is_wanted<const PLAIN: bool>(&self, flash: &Flash, schemes: &Schemes) -> bool {
         !flash.space().looks().is_empty()
-            || !flash.blocks().emptied().is_empty()
+            || !PLAIN && !flash.blocks().emptied().is_empty()
             || schemes.objects_ref().is_some()
     }
 
@@ -102,12 +102,12 @@ impl Collect {
 
     /// A program came to its end.
     #[inline(always)]
-    pub(crate) fn program_done(&mut self, ppn: Ppn, flash: &mut Flash) {
+    pub(crate) fn program_done<const PLAIN: bool>(&mut self, ppn: Ppn, flash: &mut Flash) {
         let block = flash.geometry().block_of(ppn);
-        if flash.array().is_doomed(block) {
+        if flash.array().is_doomed_of::<PLAIN>(block) {
             self.failures.close(block, flash);
         } else {
-            flash.program_done(ppn);
+            flash.program_done::<PLAIN>(ppn);
         }
     }
 
@@ -117,7 +117,7 @@ impl Collect {
     pub(crate) fn program_failed(&mut self, done: &Done, work: &mut Work<'_>) -> bool {
         let repeated = self.failures.program_failed(done, work);
         if repeated {
-            self.program_done(done.ppn, work.flash);
+            self.program_done::<false>(done.ppn, work.flash);
         }
         repeated
     }

@@ -18,14 +18,13 @@ impl Ssd {
 
     /// The command in `slot` takes effect.
     #[inline(always)]
-    pub(super) fn take(&mut self, slot: u32) {
-        let Request { op, status, .. } = self.requests[slot];
+    pub(super) fn take<const PLAIN: bool>(&mut self, slot: u32, op: Op, status: Status) {
         if status != Status::Ok {
             self.release(slot);
         } else if op == Op::Read && !self.waits_for_destage(slot) {
             self.read(slot);
         } else {
-            self.enqueue(slot);
+            self.enqueue::<PLAIN>(slot, op);
         }
     }
 
@@ -94,7 +93,8 @@ impl Ssd {
         }
         let mut next = Some(slot);
         while let Some(slot) = next {
-            self.take(slot);
+            let Request { op, status, .. } = self.requests[slot];
+            self.take::<false>(slot, op, status);
             next = if op == Op::Read { None } else { self.turns.pass_on() };
         }
     }
@@ -156,7 +156,7 @@ impl Ssd {
     #[inline(always)]
     pub(super) fn command_handled(&mut self, slot: u32) {
         self.handled(slot);
-        self.look_after();
+        self.look_after::<false>();
         self.flash.media_mut().settle();
     }
 

@@ -342,19 +342,24 @@ impl Ssd {
     /// Hands a request over at time `at`, which must not lie before anything already carried out.
     /// It completes in a later [`Ssd::advance`], even if at the same time.
     pub fn submit(&mut self, at: Time, command: &Command<'_>) {
-        self.enter(at, command, |data| {
+        let bring = |data: &mut Vec<u8>| {
             data.clear();
             if command.op != Op::Read {
                 data.extend_from_slice(command.data);
             }
-        });
+        };
+        if self.flash.is_plain() {
+            self.enter::<true>(at, command, bring);
+        } else {
+            self.enter::<false>(at, command, bring);
+        }
     }
 
     /// The same for a command that brings memory instead of data: a write's data are in it, and a read's will come in
     /// it. `memory` is exchanged for some that the drive does not need any more, in which anything may be.
     pub fn submit_with(&mut self, at: Time, command: &Command<'_>, memory: &mut Vec<u8>) {
         debug_assert!(command.data.is_empty() && command.op.moves_data(), "{command:?}");
-        self.enter(at, command, |data| {
+        self.enter::<false>(at, command, |data| {
             if command.op == Op::Read {
                 memory.clear();
             }
@@ -363,35 +368,40 @@ impl Ssd {
     }
 
     #[inline(always)]
-    fn enter(&mut self, at: Time, command: &Command<'_>, bring: impl FnOnce(&mut Vec<u8>)) {
+    fn enter<const PLAIN: bool>(
+        &mut self,
+        at: Time,
+        command: &Command<'_>,
+        bring: impl FnOnce(&mut Vec<u8>),
+    ) {
         self.flash.media_mut().advance(at);
         self.idle_at = None;
-        self.flash.space_mut().set_idle(false);
+        if !PLAIN {
+            self.flash.space_mut().set_idle(false);
+        }
         self.outstanding += 1;
         let status = self.refuse(command);
         let has_contents = self.unit() > 0;
         let fua = command.fua && !self.ram_is_durable();
-        let slot = self.requests.enter();
-        // Field by field: a vacant slot's memory stays as it is.
-        let request = &mut self.requests[slot];
-        request.id = command.id;
-        (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
-        (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
-        (request.status, request.noticed, request.short) = (status, false, 0);
-        request.remaining = 1; // released when everything of it is placed
         if status == Status::Ok {
             self.count(command);
         } else {
             self.flash.stats_mut().rejected += 1;
         }
-        let data = &mut self.requests[slot].data;
+        let (slot, request) = self.requests.enter();
+        // Field by field: a vacant slot's memory stays as it is.
+        request.id = command.id;
+        (request.op, request.fua, request.stream) = (command.op, fua, command.stream);
+        (request.lsn, request.sectors, request.cursor) = (command.lsn, command.sectors, 0);
+        (request.status, request.noticed, request.short) = (status, false, 0);
+        request.remaining = 1; // released when everything of it is placed
         if status == Status::Ok && (has_contents || command.op == Op::FlashAlloc) {
-            bring(data);
+            bring(&mut request.data);
         } else {
-            data.clear();
+            request.data.clear();
         }
         if self.takes_at_once() {
-            self.take(slot);
+            self.take::<PLAIN>(slot, command.op, status);
             if status != Status::Ok {
                 return;
             }
@@ -399,10 +409,11 @@ impl Ssd {
             // Nothing has happened yet.
             return self.send(at, slot);
         }
-        self.look_after();
-        self.flash.media_mut().settle();
+        self.look_after::<PLAIN>();
+        self.flash.media_mut().settle_on::<PLAIN>();
     }
 
+    #[inline(always)]
     fn refuse(&self, command: &Command<'_>) -> Status {
         if command.op.concerns_objects() {
             return self.refuse_object(command);
@@ -419,6 +430,7 @@ impl Ssd {
         }
     }
 
+    #[cold]
     fn refuse_object(&self, command: &Command<'_>) -> Status {
         let Some(objects) = self.schemes.objects_ref() else { return Status::Unsupported };
         let most = objects.most_ranges() as usize;
@@ -431,6 +443,7 @@ impl Ssd {
 
     fn count(&mut self, command: &Command<'_>) {
         let start = self.flash.media().split(command.lsn).1;
+        let over = self.flash.media().split(command.sectors).1;
         let spp = u64::from(self.flash.sectors_per_page());
         let sector_bytes = u64::from(self.config.geometry.sector_bytes);
         let stats = self.flash.stats_mut();
@@ -438,8 +451,7 @@ impl Ssd {
         stats.requests[kind] += 1;
         stats.bytes[kind] += command.sectors * sector_bytes;
         if command.op.moves_data() {
-            let aligned = start == 0 && (command.sectors == spp || command.sectors.is_multiple_of(spp));
-            stats.unaligned_writes += u64::from(command.op == Op::Write && !aligned);
+            stats.unaligned_writes += u64::from(command.op == Op::Write && start | over != 0);
             stats.across_page_requests += u64::from(command.sectors <= spp && start + command.sectors > spp);
         }
     }
@@ -464,8 +476,8 @@ impl Ssd {
 
     /// Collects garbage; if that lets the queue go on, carries it on.
     #[inline(always)]
-    fn look_after(&mut self) {
-        if self.collect.is_wanted(&self.flash, &self.schemes) {
+    fn look_after<const PLAIN: bool>(&mut self) {
+        if self.collect.is_wanted::<PLAIN>(&self.flash, &self.schemes) {
             self.run_collection();
         }
         while self.flash.space_mut().take_progress() && !self.queue.is_empty() {
@@ -476,7 +488,7 @@ impl Ssd {
         if self.config.buffer.clean_ahead {
             self.clean_ahead();
         }
-        if self.flash.gathers() && (self.flash.has_page_to_seal() || !self.queue.is_empty()) {
+        if !PLAIN && self.flash.gathers() && (self.flash.has_page_to_seal() || !self.queue.is_empty()) {
             self.look_after_open_pages();
         }
         if !self.queue.is_empty() && self.flash.media().in_flight() == 0 && Collect::has_failed(&self.flash) {

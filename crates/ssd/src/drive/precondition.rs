@@ -64,7 +64,7 @@ impl Ssd {
             let extents = Extents::Home { lpn: page, start: 0, len: spp as u8 };
             let Some(ppn) = self.format_page(plane, GroupId::System, PageUse::Map, extents) else { return };
             self.flash.media_mut().array_mut().set_note(ppn, Note::new(&entries));
-            self.flash.space_mut().blocks_mut().set_live(ppn);
+            self.flash.space_mut().blocks_mut().set_live::<false>(ppn);
             if let Some(cache) = self.flash.map_mut().cache_mut() {
                 cache.set_location(page, ppn);
             }
@@ -114,7 +114,7 @@ impl Ssd {
     ) -> Option<Ppn> {
         let class = PageClass::SYSTEM;
         let (space, media) = self.flash.space_and_media();
-        let ppn = space.take(0, plane, group, class, media)?.ppn;
+        let ppn = space.take::<false>(0, plane, group, class, media)?.ppn;
         let oob = Oob { kind, owner: Oob::PLAIN, stream: class.label(group), extents };
         media.array_mut().lay(ppn, &oob);
         Some(ppn)
@@ -127,7 +127,7 @@ impl Ssd {
             self.flash.media_mut().array_mut().fill(ppn, 0, &zeros);
         }
         if let Some(lpn) = live {
-            self.flash.space_mut().blocks_mut().set_live(ppn);
+            self.flash.space_mut().blocks_mut().set_live::<false>(ppn);
             self.flash.map_mut().fragments_mut().set_single(lpn, ppn);
         }
         self.format_close(ppn);

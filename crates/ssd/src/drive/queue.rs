@@ -22,13 +22,16 @@ pub(super) enum Blocked {
 impl Ssd {
     /// A request that takes effect in turn does so, or queues up behind others.
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, slot: u32) {
+    pub(super) fn enqueue<const PLAIN: bool>(&mut self, slot: u32, op: Op) {
         if self.buffer.is_some() {
             self.claim_room(slot);
         }
-        let is_call = self.requests[slot].op == Op::FlashAlloc;
+        let is_call = op == Op::FlashAlloc;
         if self.queue.is_empty() && !is_call {
             // Mostly nobody waits: what is carried out at once need not queue up.
+            if PLAIN && op == Op::Write && self.write_run(slot) {
+                return self.note_blocked(None);
+            }
             let blocked = self.carry_out(slot);
             if blocked.is_some() {
                 self.queue.push_back(slot);

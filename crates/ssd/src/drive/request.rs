@@ -61,15 +61,17 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// A slot for a request, numbered.
-    pub fn enter(&mut self) -> u32 {
+    /// A slot for a request, numbered, and what is in it.
+    #[inline(always)]
+    pub fn enter(&mut self) -> (u32, &mut Request) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Request::VACANT);
             (self.slots.len() - 1) as u32
         });
-        self.slots[slot as usize].number = self.next_number;
+        let request = &mut self.slots[slot as usize];
+        request.number = self.next_number;
         self.next_number += 1;
-        slot
+        (slot, request)
     }
     /// A slot is free again.
     #[inline]
@@ -114,7 +116,7 @@ mod tests {
     fn a_slot_keeps_the_memory_of_a_large_write_and_many_slots_keep_no_more_than_few() {
         let kept = |number: usize, bytes: usize| {
             let mut requests = Requests::default();
-            let slots: Vec<u32> = (0..number).map(|_| requests.enter()).collect();
+            let slots: Vec<u32> = (0..number).map(|_| requests.enter().0).collect();
             for &slot in &slots {
                 requests[slot].data = vec![0; bytes];
             }

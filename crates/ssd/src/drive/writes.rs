@@ -6,9 +6,11 @@ use super::Ssd;
 use super::demand::{Asking, Demand, Wait, reserve_one};
 use super::queue::Blocked;
 use super::request::Request;
+use crate::flash::page::{Run, put_run};
 use crate::flash::{Part, Ticket, Write};
 use crate::map::run_mask;
-use crate::media::Contents;
+use crate::media::{Contents, Waiter};
+use crate::space::{GroupId, PageClass};
 
 /// What a write into flash has for one logical page.
 #[derive(Clone, Copy)]
@@ -57,6 +59,42 @@ impl Ssd {
             return self.write_pieces(slot, [Piece::new((lpn, mask, sectors))], true);
         }
         self.write_parts(slot)
+    }
+
+    /// On a plain drive, places a write that nobody is in front of, if it falls in one logical page of which nothing else
+    /// stays: what the general way comes to then, in a third fewer instructions. Whether it did; if not, nothing happened.
+    #[inline(always)]
+    pub(super) fn write_run(&mut self, slot: u32) -> bool {
+        let Request { lsn, sectors, .. } = self.requests[slot];
+        let flash = &mut self.flash;
+        let alone = self.buffer.is_none() && self.schemes.leave_writes_alone();
+        if !alone || flash.is_read_only() || flash.media().controller().is_some() {
+            return false;
+        }
+        let (lpn, start) = flash.media().split(lsn);
+        if start + sectors > u64::from(flash.sectors_per_page()) {
+            return false;
+        }
+        let (start, len) = (start as u32, sectors as u32);
+        let mask = run_mask(start, len);
+        let full = mask == flash.full_mask();
+        let class = PageClass { full, alone: true };
+        let stays = !full && flash.stored(lpn, !mask) != 0;
+        if stays || !flash.has_room_of::<true>(lpn, GroupId::Host(0), class, 1) {
+            return false;
+        }
+        let (group, plane) = (GroupId::Host(0), flash.granted_plane_of::<true>(lpn, GroupId::Host(0), class));
+        flash.spend(Ticket::new(1));
+        flash.count_accesses(1);
+        flash.stats_mut().partial_writes += u64::from(!full);
+        let contents = Contents::Bytes { bytes: &self.requests[slot].data, first: start };
+        let run = Run { lpn, start, len, mask, group, plane, class };
+        put_run::<true>(flash, run, Waiter::request(Some(slot)), contents, &[]);
+        // What it waited for was to be placed, and is its program now.
+        let request = &mut self.requests[slot];
+        (request.noticed, request.cursor) = (true, sectors);
+        self.wait_for.requests = 0;
+        true
     }
 
     /// As [`Ssd::write_through`], for a request of several logical pages.

@@ -572,7 +572,7 @@ impl Recovery<'_> {
         self.restore_system_pages(system, &mut live);
         live.extend(self.durability.checkpoint.pages());
         for ppn in live {
-            self.flash.space_mut().blocks_mut().set_live(ppn);
+            self.flash.space_mut().blocks_mut().set_live::<false>(ppn);
         }
         used.sort_unstable();
         for (_, plane, block) in used {

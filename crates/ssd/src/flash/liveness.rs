@@ -12,8 +12,12 @@ impl Flash {
     /// A page has no live sector left.
     #[inline]
     pub(crate) fn died(&mut self, ppn: Ppn) {
+        self.died_of::<false>(ppn);
+    }
+    #[inline(always)]
+    pub(super) fn died_of<const PLAIN: bool>(&mut self, ppn: Ppn) {
         let now = self.media.now();
-        self.space.blocks_mut().set_dead(ppn, now);
+        self.space.blocks_mut().set_dead::<PLAIN>(ppn, now);
     }
 
     /// `ppn` lost a fragment: if that was its last live sector the page is dead.
@@ -33,19 +37,23 @@ impl Flash {
     /// `lpn` is stored by `ppn` alone from now on, at home; all older fragments die once `op` is done.
     #[inline(always)]
     pub fn replace(&mut self, lpn: u32, ppn: Ppn, op: OpId) {
+        self.replace_of::<false>(lpn, ppn, op);
+    }
+    #[inline(always)]
+    pub(super) fn replace_of<const PLAIN: bool>(&mut self, lpn: u32, ppn: Ppn, op: OpId) {
         match self.map.fragments_mut().replace(lpn, ppn) {
             Before::Nothing => {}
             Before::Single(old) => {
-                self.media.supersede(old, op);
+                self.media.supersede_on::<PLAIN>(old, op);
                 if self.array().has_lists() {
                     self.lost(old);
                 } else {
-                    self.died(old);
+                    self.died_of::<PLAIN>(old);
                 }
             }
             Before::List(old) => self.lose_all(&old, op),
         }
-        self.map_changed(lpn);
+        self.map_changed_of::<PLAIN>(lpn);
     }
 
     /// The fragments `old` of a logical page die once `op` is done.
@@ -160,11 +168,12 @@ impl Flash {
 
     /// A program came to its end: a full block without programs under way is closed.
     #[inline(always)]
-    pub(crate) fn program_done(&mut self, ppn: Ppn) {
+    pub(crate) fn program_done<const PLAIN: bool>(&mut self, ppn: Ppn) {
         let block = self.geometry().block_of(ppn);
         let plane = self.geometry().plane_of(block);
-        let full = self.array().is_full(block);
-        if self.space.may_close(block, full, &self.media) && !self.media.programs_pending(block) {
+        let full = self.array().is_full_of::<PLAIN>(block);
+        let may_close = if PLAIN { full } else { self.space.may_close(block, full, &self.media) };
+        if may_close && !self.media.programs_pending_on::<PLAIN>(block) {
             // Several planes of a superblock may end their programs at once.
             if self.blocks().state(block) != State::Open {
                 return;
@@ -172,7 +181,7 @@ impl Flash {
             let now = self.media.now();
             self.space.blocks_mut().close(block, now);
             self.space.look_at(plane);
-        } else if self.space.is_called(plane) {
+        } else if !PLAIN && self.space.is_called(plane) {
             // A partially written block without programs under way may be collected.
             self.space.look_at(plane);
         }

@@ -110,6 +110,8 @@ pub struct Flash {
     granted: u32,
     /// The read that the next copies of the same page share.
     copy_read: Option<(Ppn, OpId)>,
+    /// See [`Flash::is_plain`].
+    plain: bool,
 }
 
 impl Flash {
@@ -120,6 +122,7 @@ impl Flash {
             counted: 0,
             granted: 0,
             copy_read: None,
+            plain: media.is_plain() && space.is_plain() && map.is_plain(),
             media,
             map,
             space,
@@ -129,6 +132,13 @@ impl Flash {
             programs: (0, 0),
             host_groups: host_groups as usize,
         }
+    }
+
+    /// Whether neither flash nor space nor map is special. What every page goes through is laid out twice, as functions of
+    /// `PLAIN`: once for drives of which this holds, once for any.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
     }
 
     // ---- the layers below -------------------------------------------------------------------------
@@ -291,8 +301,19 @@ impl Flash {
     /// Whether `pages` writes of `lpn` by `group` find a plane.
     #[inline(always)]
     pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32) -> bool {
+        self.has_room_of::<false>(lpn, group, class, pages)
+    }
+    #[inline(always)]
+    pub(crate) fn has_room_of<const PLAIN: bool>(
+        &self,
+        lpn: u32,
+        group: GroupId,
+        class: PageClass,
+        pages: u32,
+    ) -> bool {
         // A page that requests wait for may have to be programmed half full in between.
-        self.space.has_room(lpn, group, class, pages * self.media.slots(), &self.media)
+        let pages = if PLAIN { pages } else { pages * self.media.slots() };
+        self.space.has_room_of::<PLAIN>(lpn, group, class, pages, &self.media)
     }
     /// The plane for the next write of `lpn` by `group`, if one has room.
     #[inline(always)]
@@ -350,10 +371,10 @@ impl Flash {
     }
 
     /// Orders the read of a page to be copied by garbage collection.
-    #[inline]
-    pub(crate) fn read_copy(&mut self, ppn: Ppn, background: bool) -> OpId {
+    #[inline(always)]
+    pub(crate) fn read_copy<const PLAIN: bool>(&mut self, ppn: Ppn, background: bool) -> OpId {
         let mut sectors = self.sectors_per_page();
-        if self.gathers() {
+        if !PLAIN && self.gathers() {
             let first = self.array().first_slot(ppn);
             if let Some((page, read)) = self.copy_read
                 && page == first
@@ -363,8 +384,8 @@ impl Flash {
             let live = self.array().together(ppn).filter(|&slot| self.blocks().is_live(slot));
             sectors *= live.count() as u32;
         }
-        let read = self.media.read(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
-        if self.gathers() {
+        let read = self.media.read_on::<PLAIN>(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
+        if !PLAIN && self.gathers() {
             self.copy_read = Some((self.array().first_slot(ppn), read));
         }
         read
@@ -442,31 +463,36 @@ impl Flash {
     /// Writes one page and makes it live. It starts when `after` are done. A page of the host's is one that the
     /// ticket of the write being placed grants.
     pub fn append(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
-        self.append_here(page, after)
+        self.append_here::<false>(page, after)
     }
 
     /// As [`Flash::append`], laid out in its caller: most of it falls away where use and cause of the page
     /// are known.
     #[inline(always)]
-    pub(crate) fn append_here(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
+    pub(crate) fn append_here<const PLAIN: bool>(&mut self, page: &Page<'_>, after: &[OpId]) -> (Ppn, OpId) {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
         // A copy for what is seldom called: the page itself need not lie in memory.
-        let plane = if self.gathers() { self.ready_plane(&{ *page }, lpn) } else { plane };
+        let plane = if !PLAIN && self.gathers() { self.ready_plane(&{ *page }, lpn) } else { plane };
         if cause == Cause::Host {
             self.spend_page();
         }
-        let group =
-            if cause == Cause::Host { self.space.cache_before(plane, group, &self.media) } else { group };
-        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+        let group = if !PLAIN && cause == Cause::Host {
+            self.space.cache_before(plane, group, &self.media)
+        } else {
+            group
+        };
+        let place = match self.space.take::<PLAIN>(lpn, plane, group, class, &self.media) {
             Some(place) => place,
             None => self.take_anywhere(lpn, group, class),
         };
-        let background = self.space.may_use_reserve(place.group) && !self.space.is_urgent(place.plane);
+        let may_use_reserve =
+            if PLAIN { group.is_collected_into() } else { self.space.may_use_reserve(place.group) };
+        let background = may_use_reserve && !self.space.is_urgent(place.plane);
         let of_checkpoint = kind == PageUse::Checkpoint;
         let sectors = sectors_of(extents);
         let record = crate::media::Record {
-            oob: Oob { kind, owner, stream: class.label(place.group), extents },
+            oob: Oob { kind, owner, stream: class.label(if PLAIN { group } else { place.group }), extents },
             sectors,
             cause,
             background,
@@ -474,12 +500,14 @@ impl Flash {
             durable: cause != Cause::Gc && !of_checkpoint,
             waiter,
         };
-        let op = self.media.program(place.ppn, &record, after);
-        self.space.blocks_mut().set_live(place.ppn);
+        let op = self.media.program::<PLAIN>(place.ppn, &record, after);
+        self.space.blocks_mut().set_live::<PLAIN>(place.ppn);
         if cause != Cause::Gc {
-            self.count_stream(place.group, cause == Cause::Host);
+            // What was found elsewhere is of the same group where there are no dedicated ones.
+            let group = if PLAIN { group } else { place.group };
+            self.count_stream_of::<PLAIN>(group, cause == Cause::Host);
         }
-        let of_job = cause == Cause::Gc && !self.gathers();
+        let of_job = cause == Cause::Gc && (PLAIN || !self.gathers());
         if of_job {
             self.copies[place.plane as usize] += 1;
         }
@@ -488,7 +516,7 @@ impl Flash {
             self.programs.1 += u64::from(matches!(cause, Cause::Host | Cause::Meta));
         }
         // Who copies looks by itself whether to go on.
-        if !of_job && self.space.need(place.plane).is_some() {
+        if !of_job && self.space.need_of::<PLAIN>(place.plane).is_some() {
             self.space.look_at(place.plane);
         }
         (place.ppn, op)
@@ -513,6 +541,10 @@ impl Flash {
     /// the same stream behind it ([`Flash::count_host_sectors`]).
     #[inline]
     pub(crate) fn count_stream(&mut self, group: GroupId, host: bool) {
+        self.count_stream_of::<false>(group, host);
+    }
+    #[inline(always)]
+    fn count_stream_of<const PLAIN: bool>(&mut self, group: GroupId, host: bool) {
         let last = self.host_groups + 1;
         let slot = match group {
             GroupId::Host(stream) => usize::from(stream),
@@ -525,7 +557,7 @@ impl Flash {
         }
         self.stats.streams[slot].media_sectors += u64::from(self.media.sectors_per_page());
         if host {
-            if self.space.has_cache() {
+            if !PLAIN && self.space.has_cache() {
                 let count = &mut self.stats.slc;
                 *(if group == GroupId::Cache { &mut count.host_pages } else { &mut count.direct_pages }) += 1;
             }

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::{Flash, Page, Part, Reads, Write};
 use crate::map::{Fragment, only_run, runs};
-use crate::space::PageClass;
+use crate::media::{Contents, Waiter};
+use crate::space::{GroupId, PageClass};
 
 /// Places each part by itself; how many programs that took.
 #[inline(always)]
@@ -44,14 +45,49 @@ fn left_standing(flash: &Flash, part: &Part<'_>) -> u64 {
 fn place_run(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, (start, len): (u32, u32)) {
     let &Part { lpn, mask, contents, release, load, .. } = part;
     let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
-    let group = flash.host_group(lpn, write.stream);
-    let plane = flash.granted_plane(lpn, group, class);
+    let waiter = Waiter { request: write.request, release };
+    if flash.is_plain() {
+        let plane = flash.granted_plane_of::<true>(lpn, GroupId::Host(0), class);
+        let run = Run { lpn, start, len, mask, group: GroupId::Host(0), plane, class };
+        put_run::<true>(flash, run, waiter, contents, load.as_slice());
+    } else {
+        let group = flash.host_group(lpn, write.stream);
+        let plane = flash.granted_plane(lpn, group, class);
+        let run = Run { lpn, start, len, mask, group, plane, class };
+        put_run::<false>(flash, run, waiter, contents, load.as_slice());
+    }
+}
+
+/// A run of sectors of a logical page that is programmed by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub lpn: u32,
+    pub start: u32,
+    pub len: u32,
+    /// The same as a mask.
+    pub mask: u64,
+    pub group: GroupId,
+    /// Where it goes.
+    pub plane: u32,
+    pub class: PageClass,
+}
+
+/// Programs a run when `after` are done; nothing else of its logical page stays.
+#[inline(always)]
+pub(crate) fn put_run<const PLAIN: bool>(
+    flash: &mut Flash,
+    run: Run,
+    waiter: Waiter,
+    contents: Contents<'_>,
+    after: &[OpId],
+) {
+    let Run { lpn, start, len, mask, group, plane, class } = run;
     let extents = Extents::Home { lpn, start: start as u8, len: len as u8 };
-    let page = Page::data(plane, group, class, extents).for_request(write.request, release);
-    let (ppn, op) = flash.append_here(&page, load.as_slice());
+    let page = Page { waiter, ..Page::data(plane, group, class, extents) };
+    let (ppn, op) = flash.append_here::<PLAIN>(&page, after);
     flash.count_written(len);
     flash.fill(ppn, mask, 0, contents);
-    flash.replace(lpn, ppn, op);
+    flash.replace_of::<PLAIN>(lpn, ppn, op);
 }
 
 /// As [`place_part`]. Pages in `reads` have been read already for this write.

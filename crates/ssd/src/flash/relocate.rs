@@ -23,7 +23,7 @@ impl Flash {
     /// Moves one of the drive's own pages into `plane`. Whoever keeps its address is told, but for the
     /// map, which knows already.
     pub(crate) fn move_system(&mut self, ppn: Ppn, plane: u32, group: GroupId) -> Moved {
-        let read = self.read_copy(ppn, !self.space.is_urgent(plane));
+        let read = self.read_copy::<false>(ppn, !self.space.is_urgent(plane));
         let oob = self.array().oob(ppn);
         let kind = oob.kind;
         let number = match oob.extents {
@@ -52,6 +52,14 @@ impl Flash {
 
     /// Moves a page of host data as it is, with only its live sectors, into `plane`; its fragments follow.
     pub fn relocate(&mut self, ppn: Ppn, plane: u32, group: GroupId) -> Ppn {
+        if self.is_plain() {
+            self.relocate_of::<true>(ppn, plane, group)
+        } else {
+            self.relocate_of::<false>(ppn, plane, group)
+        }
+    }
+
+    fn relocate_of<const PLAIN: bool>(&mut self, ppn: Ppn, plane: u32, group: GroupId) -> Ppn {
         let oob = self.array().oob(ppn);
         if let Extents::Home { lpn, start, len } = oob.extents
             && self.map.fragments().single(lpn) == Some(ppn)
@@ -60,13 +68,13 @@ impl Flash {
             let extents = Extents::Home { lpn, start, len };
             let class = PageClass::of_label(oob.stream);
             let page = Page::data(plane, group, class, extents).because(Cause::Gc);
-            let to = self.copy_as_it_is(ppn, &page);
+            let to = self.copy_as_it_is::<PLAIN>(ppn, &page);
             self.media.array_mut().copy(ppn, u32::from(start), to, u32::from(start), u32::from(len));
             self.map.fragments_mut().set_single(lpn, to);
-            if !self.space.surplus_settles() && self.blocks().is_surplus(ppn) {
+            if !PLAIN && !self.space.surplus_settles() && self.blocks().is_surplus(ppn) {
                 self.mark_surplus(to);
             }
-            self.died(ppn);
+            self.died_of::<PLAIN>(ppn);
             self.map_moved(lpn);
             return to;
         }
@@ -77,42 +85,42 @@ impl Flash {
 
     /// Orders the copy of a page of which nothing is left out; where it goes.
     #[inline(always)]
-    fn copy_as_it_is(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
+    fn copy_as_it_is<const PLAIN: bool>(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
         if self.media.copies_at_once() && self.media.program_of(from).is_none() {
-            return self.copy_at_once(from, page);
+            return self.copy_at_once::<PLAIN>(from, page);
         }
-        let read = self.read_copy(from, !self.space.is_urgent(page.plane));
-        let (to, op) = self.append_here(page, &[read]);
-        self.media.supersede(from, op);
+        let read = self.read_copy::<PLAIN>(from, !self.space.is_urgent(page.plane));
+        let (to, op) = self.append_here::<PLAIN>(page, &[read]);
+        self.media.supersede_on::<PLAIN>(from, op);
         self.media.pair_copyback(read, op);
         to
     }
 
     /// The same on a drive without clocks: the copy is over when this returns, unless programs of the block that it
     /// goes to are on order. It counts as under way until the next event.
-    fn copy_at_once(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
+    fn copy_at_once<const PLAIN: bool>(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
         let lpn = first_page(extents, self.sectors_per_page());
-        let place = match self.space.take(lpn, plane, group, class, &self.media) {
+        let place = match self.space.take::<PLAIN>(lpn, plane, group, class, &self.media) {
             Some(place) => place,
             None => self.take_anywhere(lpn, group, class),
         };
         let (to, plane) = (place.ppn, place.plane);
         let oob = Oob { kind, owner, stream: class.label(place.group), extents };
         let sectors = sectors_of(extents);
-        self.space.blocks_mut().set_live(to);
+        self.space.blocks_mut().set_live::<PLAIN>(to);
         self.programs.0 += 1;
         self.copies[plane as usize] += 1;
-        if self.media.programs_pending(self.geometry().block_of(to)) {
-            let read = self.read_copy(from, false);
+        if self.media.programs_pending_on::<PLAIN>(self.geometry().block_of(to)) {
+            let read = self.read_copy::<false>(from, false);
             let record = Record { oob, sectors, cause, background: false, durable: false, waiter };
-            let op = self.media.program(to, &record, &[read]);
+            let op = self.media.program::<false>(to, &record, &[read]);
             self.media.supersede(from, op);
             return to;
         }
-        self.media.copy_at_once(from, to, &oob, sectors);
+        self.media.copy_at_once::<PLAIN>(from, to, &oob, sectors);
         self.over.push(plane);
-        self.program_done(to);
+        self.program_done::<PLAIN>(to);
         to
     }
 
@@ -124,7 +132,7 @@ impl Flash {
         plane: u32,
         group: GroupId,
     ) -> (Ppn, SmallVec<[u32; 4]>, Option<(u32, Fragment)>) {
-        let read = self.read_copy(ppn, !self.space.is_urgent(plane));
+        let read = self.read_copy::<false>(ppn, !self.space.is_urgent(plane));
         let spp = self.sectors_per_page();
         let live = self.map.live_in(ppn, self.media.array());
         debug_assert!(!live.is_empty(), "relocation of a dead page");

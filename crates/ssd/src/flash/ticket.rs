@@ -35,7 +35,16 @@ impl Flash {
     /// The plane of the next page of `lpn` that a ticket was given for.
     #[inline(always)]
     pub fn granted_plane(&mut self, lpn: u32, group: GroupId, class: PageClass) -> u32 {
-        match self.space.granted_plane(lpn, group, class, &self.media) {
+        self.granted_plane_of::<false>(lpn, group, class)
+    }
+    #[inline(always)]
+    pub(crate) fn granted_plane_of<const PLAIN: bool>(
+        &mut self,
+        lpn: u32,
+        group: GroupId,
+        class: PageClass,
+    ) -> u32 {
+        match self.space.granted_plane::<PLAIN>(lpn, group, class, &self.media) {
             Some(plane) => plane,
             None => self.fullest_pool(),
         }
@@ -55,7 +64,7 @@ impl Flash {
     #[cold]
     pub(super) fn take_anywhere(&mut self, lpn: u32, group: GroupId, class: PageClass) -> Place {
         let mut planes = 0..self.geometry().planes();
-        match planes.find_map(|plane| self.space.take(lpn, plane, group, class, &self.media)) {
+        match planes.find_map(|plane| self.space.take::<false>(lpn, plane, group, class, &self.media)) {
             Some(place) => place,
             None => panic!("no plane has an erased page left"),
         }

@@ -65,7 +65,11 @@ impl Flash {
     /// The entry of `lpn` changed; its translation page is in RAM.
     #[inline]
     pub fn map_changed(&mut self, lpn: u32) {
-        if self.map.follows() {
+        self.map_changed_of::<false>(lpn);
+    }
+    #[inline(always)]
+    pub(super) fn map_changed_of<const PLAIN: bool>(&mut self, lpn: u32) {
+        if !PLAIN && self.map.follows() {
             if self.map.tree().is_some() {
                 return self.nodes_changed(lpn);
             }

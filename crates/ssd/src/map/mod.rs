@@ -122,6 +122,10 @@ impl Map {
             _ => None,
         }
     }
+    /// Whether the map is one table, all of it in RAM.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.cache.is_none() && !self.follows
+    }
     /// Whether a change of an entry concerns more than the fragments.
     #[inline]
     pub(crate) fn follows(&self) -> bool {

@@ -40,19 +40,19 @@ impl Words {
         self.len
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&self, page: u32) -> usize {
         let page = page as usize;
         if self.in_leaves { self.leaves.at(page / LEAF) as usize * LEAF + page % LEAF } else { page }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, page: u32) -> u32 {
         self.words.at(self.place(page))
     }
 
     /// Writes a word, and gives what it was.
-    #[inline]
+    #[inline(always)]
     pub(super) fn replace(&mut self, page: u32, word: u32) -> u32 {
         let mut place = self.place(page);
         // Unwritten pages share the first leaf.

@@ -91,6 +91,10 @@ impl Media {
 
     // ---- shape and state ------------------------------------------------------------------------
 
+    /// Whether neither the array nor what happens in it is special.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.nand.is_plain()
+    }
     /// The physical truth.
     #[inline]
     pub fn array(&self) -> &Array {
@@ -228,7 +232,19 @@ impl Media {
         after: &[OpId],
         waiter: Waiter,
     ) -> OpId {
-        let op = self.nand.read(ppn, sectors, cause, background, after);
+        self.read_on::<false>(ppn, sectors, cause, background, after, waiter)
+    }
+    #[inline(always)]
+    pub(crate) fn read_on<const PLAIN: bool>(
+        &mut self,
+        ppn: Ppn,
+        sectors: u32,
+        cause: Cause,
+        background: bool,
+        after: &[OpId],
+        waiter: Waiter,
+    ) -> OpId {
+        let op = self.nand.read_on::<PLAIN>(ppn, sectors, cause, background, after);
         self.waiters.enter(op, waiter);
         if cause == Cause::Rmw
             && let Some(controller) = &mut self.controller
@@ -240,13 +256,18 @@ impl Media {
 
     /// Orders a program of `ppn`, to start when `after` are done.
     #[inline(always)]
-    pub(crate) fn program(&mut self, ppn: Ppn, record: &Record<'_>, after: &[OpId]) -> OpId {
+    pub(crate) fn program<const PLAIN: bool>(
+        &mut self,
+        ppn: Ppn,
+        record: &Record<'_>,
+        after: &[OpId],
+    ) -> OpId {
         let &Record { ref oob, sectors, cause, background, durable, waiter } = record;
         self.sectors_by_cause[cause as usize] += u64::from(sectors);
-        let op = if self.slots > 1 {
+        let op = if !PLAIN && self.slots > 1 {
             self.enter(ppn, &{ *record }, after)
         } else {
-            let op = self.nand.program(ppn, oob, cause, background, after);
+            let op = self.nand.program_on::<PLAIN>(ppn, oob, cause, background, after);
             let barrier = durable.then(|| self.barriers.enter());
             self.waiters.enter_program(op, waiter, barrier);
             op
@@ -266,9 +287,15 @@ impl Media {
     }
     /// Copies page `from` to `to`, and that is over.
     #[inline(always)]
-    pub(crate) fn copy_at_once(&mut self, from: Ppn, to: Ppn, oob: &Oob<'_>, sectors: u32) {
+    pub(crate) fn copy_at_once<const PLAIN: bool>(
+        &mut self,
+        from: Ppn,
+        to: Ppn,
+        oob: &Oob<'_>,
+        sectors: u32,
+    ) {
         self.sectors_by_cause[Cause::Gc as usize] += u64::from(sectors);
-        self.nand.copy_at_once(from, to, oob, Cause::Gc);
+        self.nand.copy_at_once::<PLAIN>(from, to, oob, Cause::Gc);
     }
 
     /// Orders an erase of `block`.
@@ -281,10 +308,14 @@ impl Media {
     /// `old` may be lost only when `by` is done.
     #[inline(always)]
     pub(crate) fn supersede(&mut self, old: Ppn, by: OpId) {
-        if self.is_open(old) {
+        self.supersede_on::<false>(old, by);
+    }
+    #[inline(always)]
+    pub(crate) fn supersede_on<const PLAIN: bool>(&mut self, old: Ppn, by: OpId) {
+        if !PLAIN && self.is_open(old) {
             return self.supersede_open(old, by);
         }
-        self.nand.supersede(old, by);
+        self.nand.supersede_on::<PLAIN>(old, by);
     }
     /// A read and the program that waits for it copy a page within a plane.
     #[inline]
@@ -313,6 +344,10 @@ impl Media {
     #[inline]
     pub(crate) fn programs_pending(&self, block: nandle_nand::Block) -> bool {
         self.nand.programs_pending(block)
+    }
+    #[inline(always)]
+    pub(crate) fn programs_pending_on<const PLAIN: bool>(&self, block: nandle_nand::Block) -> bool {
+        self.nand.programs_pending_on::<PLAIN>(block)
     }
     /// Marks `program` as the end of a read-modify-write that reads with `reads`.
     pub(crate) fn mark_rmw(&mut self, program: OpId, reads: impl IntoIterator<Item = OpId>) {
@@ -363,12 +398,12 @@ impl Media {
     }
     /// Carries out the next event: what flash operations came to their end is in [`Media::done`], what else
     /// happened is returned.
-    #[inline]
-    pub(crate) fn step(&mut self) -> Stepped {
+    #[inline(always)]
+    pub(crate) fn step<const PLAIN: bool>(&mut self) -> Stepped {
         if let Some(at) = self.controller_is_next() {
             return self.step_controller(at);
         }
-        self.nand.step();
+        self.nand.step_on::<PLAIN>();
         Stepped::Flash
     }
     #[inline]
@@ -382,7 +417,11 @@ impl Media {
     }
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        self.nand.settle();
+        self.settle_on::<false>();
+    }
+    #[inline(always)]
+    pub(crate) fn settle_on<const PLAIN: bool>(&mut self) {
+        self.nand.settle_on::<PLAIN>();
         if self.controller.is_some() {
             self.order_ready();
         }

@@ -60,12 +60,12 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, op: OpId, waiter: Waiter) {
         self.enter_program(op, waiter, None);
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn enter_program(&mut self, op: OpId, waiter: Waiter, barrier: Option<u32>) {
         let request = waiter.request.unwrap_or(NONE);
         let entry = Entry { request, release: waiter.release, barrier: barrier.unwrap_or(NONE), ..VACANT };

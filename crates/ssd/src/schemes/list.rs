@@ -287,6 +287,13 @@ impl Schemes {
         self.place_by_scheme(flash, write)
     }
 
+    /// Whether no scheme has a say in how a write of one part is placed.
+    #[inline]
+    pub(crate) fn leave_writes_alone(&self) -> bool {
+        const WRITES: Interests = Interests::PLACE.and(Interests::LOOK_UP).and(Interests::OBJECTS);
+        self.reach_is_least && !self.interests.has_any(WRITES)
+    }
+
     fn place_by_scheme(&mut self, flash: &mut Flash, write: &Write<'_>) -> u32 {
         let programs = if self.interests.has(Interests::REWRITES) {
             let mut parts: smallvec::SmallVec<[Part<'_>; 4]> = write.parts.iter().copied().collect();

@@ -183,6 +183,11 @@ impl Interests {
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+    /// Whether any of `other` is among them.
+    #[inline]
+    pub const fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
     /// Whether all of `other` are among them.
     #[inline]
     pub const fn has(self, other: Self) -> bool {

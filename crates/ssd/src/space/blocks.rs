@@ -446,41 +446,43 @@ impl Blocks {
     }
 
     /// A page was written.
-    #[inline]
-    pub(crate) fn set_live(&mut self, ppn: Ppn) {
+    #[inline(always)]
+    pub(crate) fn set_live<const PLAIN: bool>(&mut self, ppn: Ppn) {
         let (word, bit) = self.bit(ppn);
         debug_assert!(self.live[word] & bit == 0, "page live twice");
         self.live[word] |= bit;
         let block = self.geometry.block_of(ppn);
         self.info[block.0 as usize].valid += 1;
-        if let Some(surplus) = &mut self.surplus {
+        if !PLAIN && let Some(surplus) = &mut self.surplus {
             surplus.born(self.geometry.plane_of(block));
         }
         debug_assert!(matches!(self.state(block), State::Open));
     }
 
-    /// The last live sector of a page is gone.
+    /// The last live sector of a page is gone; `PLAIN`: of a drive whose space is plain.
     #[inline]
-    pub(crate) fn set_dead(&mut self, ppn: Ppn, now: u64) {
+    pub(crate) fn set_dead<const PLAIN: bool>(&mut self, ppn: Ppn, now: u64) {
         let (word, bit) = self.bit(ppn);
         debug_assert!(self.live[word] & bit != 0, "page dead twice");
         self.live[word] &= !bit;
         let block = self.geometry.block_of(ppn);
-        if let Some(surplus) = &mut self.surplus {
+        if !PLAIN && let Some(surplus) = &mut self.surplus {
             surplus.died(self.geometry.plane_of(block), (word, bit));
         }
         let info = &mut self.info[block.0 as usize];
         info.last_invalidated = now;
         if info.state == State::Closed {
-            let book = self.book(block);
+            let book = if PLAIN { self.geometry.plane_of(block) as usize } else { self.book(block) };
             self.unlink(block, book);
             self.info[block.0 as usize].valid -= 1;
             self.link(block, book);
-            self.note_emptied(block);
+            if !PLAIN {
+                self.note_emptied(block);
+            }
             return;
         }
         info.valid -= 1;
-        if info.listed {
+        if !PLAIN && info.listed {
             let dead = info.dead + 1;
             self.unlist_partial(block);
             self.list_partial(block, dead);

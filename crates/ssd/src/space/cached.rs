@@ -18,7 +18,7 @@ impl Space {
         let (own, free) = (self.blocks.free_of_cache(plane), self.blocks.free(plane));
         // One more block in SLC mode may not be what begins a collection.
         let more = free > self.limits.soft && cache.may_grow(self.blocks.cached(plane), free);
-        self.frontiers.left(plane, GroupId::Cache, media.array())
+        self.frontiers.left::<false>(plane, GroupId::Cache, media.array())
             + cache.pages * (own + u32::from(own == 0 && more))
     }
     /// Where in `plane` the next page of the host's data goes: to the SLC cache if that takes it.

@@ -90,8 +90,8 @@ impl Frontiers {
 
     /// The next page for `group` in `plane`, opening a block if needed; none if that takes a block
     /// and none is free, or if no page of a type that it may have is left.
-    #[inline]
-    pub fn take(
+    #[inline(always)]
+    pub fn take<const PLAIN: bool>(
         &mut self,
         plane: u32,
         group: GroupId,
@@ -100,7 +100,7 @@ impl Frontiers {
         blocks: &mut Blocks,
     ) -> Option<Ppn> {
         match self {
-            Self::InOrder(open) => open.take(plane, group, array, blocks),
+            Self::InOrder(open) => open.take::<PLAIN>(plane, group, array, blocks),
             Self::Typed(typed) => typed.take(plane, group, class, array, blocks),
         }
     }
@@ -133,10 +133,10 @@ impl Frontiers {
 
     /// Pages that `group` can write in `plane` into the block that is open for it; none where
     /// collection shares all open blocks anyway.
-    #[inline]
-    pub fn left(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
+    #[inline(always)]
+    pub fn left<const PLAIN: bool>(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
         match self {
-            Self::InOrder(open) => open.left(plane, group, array),
+            Self::InOrder(open) => open.left::<PLAIN>(plane, group, array),
             Self::Typed(_) => 0,
         }
     }

@@ -26,21 +26,27 @@ impl InOrder {
     }
 
     #[inline(always)]
-    pub fn take(&mut self, plane: u32, group: GroupId, array: &Array, blocks: &mut Blocks) -> Option<Ppn> {
+    pub fn take<const PLAIN: bool>(
+        &mut self,
+        plane: u32,
+        group: GroupId,
+        array: &Array,
+        blocks: &mut Blocks,
+    ) -> Option<Ppn> {
         let slot = self.slot(plane, group);
         let open = &mut self.open[slot];
         if *open == NONE {
             *open = match group {
-                GroupId::Cache => blocks.take_for_cache(plane)?.0,
+                GroupId::Cache if !PLAIN => blocks.take_for_cache(plane)?.0,
                 _ => blocks.take_free(plane, group == GroupId::Cold)?.0,
             };
         }
         let block = Block(*open);
-        let programmed = array.pages_programmed(block);
-        if programmed + 1 == array.block_pages(block) {
+        let programmed = array.programmed_of::<PLAIN>(block);
+        if programmed + 1 == array.block_pages_of::<PLAIN>(block) {
             *open = NONE;
         }
-        array.nth_strict(block, programmed)
+        array.nth_strict_of::<PLAIN>(block, programmed)
     }
 
     pub fn peek(&self, plane: u32, group: GroupId, array: &Array) -> Option<Ppn> {
@@ -59,10 +65,10 @@ impl InOrder {
     }
 
     #[inline(always)]
-    pub fn left(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
+    pub fn left<const PLAIN: bool>(&self, plane: u32, group: GroupId, array: &Array) -> u32 {
         match self.open[self.slot(plane, group)] {
             NONE => 0,
-            block => array.block_pages(Block(block)) - array.pages_programmed(Block(block)),
+            block => array.block_pages_of::<PLAIN>(Block(block)) - array.programmed_of::<PLAIN>(Block(block)),
         }
     }
 

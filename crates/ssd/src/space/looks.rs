@@ -63,8 +63,13 @@ impl Space {
     /// Why `plane` should be collected, if it should.
     #[inline(always)]
     pub fn need(&self, plane: u32) -> Option<Need> {
+        self.need_of::<false>(plane)
+    }
+    #[inline(always)]
+    pub(crate) fn need_of<const PLAIN: bool>(&self, plane: u32) -> Option<Need> {
         let room = self.pacing.wants(self.spare(plane), self.limits.soft, self.limits.kept);
-        if room == Some(Need::Room) {
+        // Nobody waits for a page of a type where types are not chosen.
+        if PLAIN || room == Some(Need::Room) {
             room
         } else if self.called[plane as usize] {
             Some(Need::PageType)

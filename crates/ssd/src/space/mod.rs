@@ -223,6 +223,14 @@ impl Space {
             Striping::Dynamic(_) => None,
         }
     }
+    /// Whether nothing is special: one stream, one open block for each group and plane, no block that is the SLC cache's
+    /// or dedicated, and no pages beyond one per logical page.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stays_home
+            && self.cache.is_none()
+            && (self.streams, self.survivors_apart) == (1, false)
+            && !self.blocks.tracks_surplus()
+    }
     /// The plane that pages of `lpn` alone must lie in; none if any plane does.
     #[inline]
     pub fn home_plane(&self, lpn: u32) -> Option<u32> {

@@ -11,8 +11,19 @@ impl Space {
     /// block mostly decides.
     #[inline(always)]
     pub fn has_pages(&self, plane: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
+        self.has_pages_of::<false>(plane, group, class, pages, media)
+    }
+    #[inline(always)]
+    pub(crate) fn has_pages_of<const PLAIN: bool>(
+        &self,
+        plane: u32,
+        group: GroupId,
+        class: PageClass,
+        pages: u32,
+        media: &Media,
+    ) -> bool {
         let dedicated = matches!(group, GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_));
-        !dedicated && self.frontiers.left(plane, group, media.array()) >= pages
+        (PLAIN || !dedicated) && self.frontiers.left::<PLAIN>(plane, group, media.array()) >= pages
             || self.host_room(plane, group, class, media) >= pages
     }
 
@@ -23,7 +34,7 @@ impl Space {
             GroupId::DedicatedSurvivors(number) => self.survivor_room(number, plane, media),
             _ => match self.frontiers.typed_room(plane, group, class, &self.blocks) {
                 Some(room) => return room,
-                None => self.frontiers.left(plane, group, media.array()),
+                None => self.frontiers.left::<false>(plane, group, media.array()),
             },
         };
         let reserve = if self.may_use_reserve(group) { 0 } else { self.limits.hard };
@@ -33,13 +44,25 @@ impl Space {
     /// Pages that `group` can write in `plane` into the block that is open for it.
     #[inline]
     pub(crate) fn left_in_open(&self, plane: u32, group: GroupId, media: &Media) -> u32 {
-        self.frontiers.left(plane, group, media.array())
+        self.frontiers.left::<false>(plane, group, media.array())
     }
 
     /// Whether `pages` writes of `lpn` by `group` find a plane.
     #[inline(always)]
     pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
+        self.has_room_of::<false>(lpn, group, class, pages, media)
+    }
+    #[inline(always)]
+    pub(crate) fn has_room_of<const PLAIN: bool>(
+        &self,
+        lpn: u32,
+        group: GroupId,
+        class: PageClass,
+        pages: u32,
+        media: &Media,
+    ) -> bool {
         let group = match group {
+            _ if PLAIN => group,
             GroupId::Dedicated(number) if self.dedicated_takes(lpn, number, pages, media) => return true,
             // A dedicated group at its end goes on in normal blocks.
             GroupId::Dedicated(_) => GroupId::Host(0),
@@ -47,7 +70,7 @@ impl Space {
         };
         match self.home(lpn) {
             Some(home) => {
-                self.has_pages(home, group, class, pages, media)
+                self.has_pages_of::<PLAIN>(home, group, class, pages, media)
                     || self.overflows(home) && self.some_plane_has(group, class, pages, media)
             }
             None => self.some_plane_has(group, class, pages, media),
@@ -120,7 +143,7 @@ impl Space {
 
     /// As [`Space::choose_plane`] for a write that found room before.
     #[inline(always)]
-    pub fn granted_plane(
+    pub(crate) fn granted_plane<const PLAIN: bool>(
         &mut self,
         lpn: u32,
         group: GroupId,
@@ -128,7 +151,7 @@ impl Space {
         media: &Media,
     ) -> Option<u32> {
         match self.home(lpn) {
-            Some(plane) if self.stays_home => Some(plane),
+            Some(plane) if PLAIN || self.stays_home => Some(plane),
             _ => self.choose_plane(lpn, group, class, media),
         }
     }
@@ -166,7 +189,7 @@ impl Space {
             }
             Striping::Dynamic(Dynamic::InTurn(turns)) => turns.choose(self.planes, has_room),
             Striping::Dynamic(Dynamic::BlockByBlock(by_block)) => {
-                let goes_on = |plane| self.frontiers.left(plane, group, media.array()) > 0;
+                let goes_on = |plane| self.frontiers.left::<false>(plane, group, media.array()) > 0;
                 by_block.choose(group.number(), self.planes, goes_on, has_room)
             }
             Striping::Static(_) => None,
@@ -219,7 +242,7 @@ impl Space {
 
     /// Takes the next page of `plane` for `group`, which holds `lpn` (first).
     #[inline(always)]
-    pub(crate) fn take(
+    pub(crate) fn take<const PLAIN: bool>(
         &mut self,
         lpn: u32,
         plane: u32,
@@ -227,12 +250,12 @@ impl Space {
         class: PageClass,
         media: &Media,
     ) -> Option<Place> {
-        if let GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) = group {
+        if !PLAIN && let GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) = group {
             // Field by field: what a call leaves in memory is read back in other pieces than it was written.
             let Place { ppn, plane, group } = self.take_dedicated(lpn, plane, group, class, media)?;
             return Some(Place { ppn, plane, group });
         }
-        let ppn = self.frontiers.take(plane, group, class, media.array(), &mut self.blocks)?;
+        let ppn = self.frontiers.take::<PLAIN>(plane, group, class, media.array(), &mut self.blocks)?;
         Some(Place { ppn, plane, group })
     }
 
@@ -252,7 +275,7 @@ impl Space {
                 let group = GroupId::Host(0);
                 let fits = self.room(plane, group, class, media) > 0;
                 let plane = if fits { plane } else { self.choose_plane(lpn, group, class, media)? };
-                self.take(lpn, plane, group, class, media)
+                self.take::<false>(lpn, plane, group, class, media)
             }
             GroupId::DedicatedSurvivors(number) => {
                 let ppn = self.take_for_survivor(number, plane, media)?;

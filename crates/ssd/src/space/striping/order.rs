@@ -57,7 +57,7 @@ impl Order {
     }
 
     /// The plane of logical page `lpn`.
-    #[inline]
+    #[inline(always)]
     pub fn plane(&self, lpn: u32) -> u32 {
         let number = match self.mask {
             Some(mask) => lpn & mask,
