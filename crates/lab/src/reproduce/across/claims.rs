@@ -18,24 +18,27 @@ pub(super) fn mean(runs: &[[Run; 3]], f: impl Fn(&[Run; 3]) -> f64) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Shares of map writes, then of map reads, of MRSM and of Across-FTL.
-pub(super) fn map_shares(runs: &[[Run; 3]]) -> [f64; 4] {
-    let share = |scheme: usize, read: bool| {
-        mean(runs, |r| {
-            let r = &r[scheme];
-            let (map, all) = if read {
-                (r.reads_of(Cause::Map), sum(&r.flash_reads))
-            } else {
-                (r.writes_of(Cause::Map), sum(&r.flash_writes))
-            };
-            map / all.max(1.0)
-        })
-    };
-    [share(1, false), share(2, false), share(1, true), share(2, true)]
+/// Share of the map in what a scheme reads from flash, or writes.
+pub(super) fn map_share(runs: &[[Run; 3]], scheme: usize, read: bool) -> f64 {
+    mean(runs, |r| {
+        let r = &r[scheme];
+        let (map, all) = if read {
+            (r.reads_of(Cause::Map), sum(&r.flash_reads))
+        } else {
+            (r.writes_of(Cause::Map), sum(&r.flash_writes))
+        };
+        map / all.max(1.0)
+    })
 }
 
-const CACHED: &str = "a page of the mapping table has a thousand entries, and the mapping cache keeps whole pages; with \
-    so little of it that MRSM's map writes come near the paper's, Across-FTL's are as many (table: what is not published)";
+/// Shares of map writes, then of map reads, of MRSM and of Across-FTL.
+pub(super) fn map_shares(runs: &[[Run; 3]]) -> [f64; 4] {
+    [(1, false), (2, false), (1, true), (2, true)].map(|(scheme, read)| map_share(runs, scheme, read))
+}
+
+const CACHED: &str = "a page of the mapping table has a thousand entries, the mapping cache keeps whole pages, and requests \
+    come back to them; the paper's share of MRSM follows if every page written misses with the share that the cache lacks \
+    (table: no locality)";
 const SIZES: &str = "it follows from the sizes of requests, of which the paper gives the mean";
 const UPDATES: &str = "partial updates within one page are read under every scheme; how many the paper's \
     traces have is not published";

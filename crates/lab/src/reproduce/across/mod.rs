@@ -19,7 +19,7 @@ use self::grid::{Load, Set, Workload, compare, measure};
 pub use self::grid::{SCHEMES, TWINS};
 pub use self::run::{Run, run};
 use self::tables::{averages, shrink_table, table};
-use self::unpublished::unpublished;
+use self::unpublished::{unpublished, without_locality};
 use super::traces::{self, Real};
 use super::{Bench, Report};
 use crate::Error;
@@ -85,7 +85,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         }
     }
     if bench.wants(&["across-flash-ops", "across-erases", "across-io-latency"]) {
-        report.tables.push(unpublished(bench, paper, &runs, asked)?);
+        report.tables.push(unpublished(bench, paper, &runs, &asked)?);
+        report.tables.push(without_locality(bench, paper, &runs, asked)?);
     }
     if options.claim.is_none() {
         let shrunk = measure(bench, Set { shrink: true, ..paper }, &twins, &["across"])?;

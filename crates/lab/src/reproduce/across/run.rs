@@ -49,6 +49,8 @@ pub struct Run {
     pub mapping_bytes: u64,
     /// Share of it that the mapping cache holds.
     pub cached: f64,
+    /// Share of the look-ups and of collection's updates that find no cached page of it.
+    pub misses: f64,
     /// Share of the device's pages that requests touch.
     pub touched: f64,
     /// Across-page areas.
@@ -117,6 +119,8 @@ pub(super) fn replayed(
     out.further_nodes = ssd.flash().map().tree().map_or(0, |tree| tree.nodes() - pages);
     out.mapping_bytes = ssd.flash().mapping_bytes();
     out.cached = (drive.config.map_cache.bytes as f64 / out.mapping_bytes as f64).min(1.0);
+    let (hits, misses) = (ssd.stats().cache_hits as f64, ssd.stats().cache_misses as f64);
+    out.misses = misses / (hits + misses).max(1.0);
     out.touched = touched(requests, drive.config.geometry.page_bytes) as f64 / pages as f64;
     out.areas = ssd.scheme::<Across>().map(|a| a.stats().clone()).unwrap_or_default();
     out.mrsm = ssd.scheme::<Mrsm>().map(|m| m.stats().clone()).unwrap_or_default();
