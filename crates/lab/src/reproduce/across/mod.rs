@@ -85,7 +85,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         }
     }
     if bench.wants(&["across-flash-ops", "across-erases", "across-io-latency"]) {
-        report.tables.push(unpublished(bench, paper, &runs, &asked)?);
+        report.tables.push(unpublished(bench, paper, &runs, asked)?);
         report.tables.push(without_locality(bench, paper, &runs, asked)?);
     }
     if options.claim.is_none() {
