@@ -11,6 +11,8 @@ MUTANTS = {
         # What keeps data safe.
         ("an overwritten page may be erased before its successor is on flash",
          "Before::Single(old) => { self.media.supersede_on::<PLAIN>(old, op);", "Before::Single(old) => {", "--test drive oracle::"),
+        ("a part of a page is placed by itself though more of it stays",
+         "let stays = !full && flash.stored(lpn, !mask) != 0;", "let stays = false;", "--test drive oracle::"),
         ("a collected page may be erased before its copy is on flash",
          "self.append_here::<PLAIN>(page, &[read]); self.media.supersede_on::<PLAIN>(from, op);",
          "self.append_here::<PLAIN>(page, &[read]);", "--test drive oracle::"),
@@ -387,6 +389,11 @@ MUTANTS = {
          "Ok(()) => ExitCode::SUCCESS, Err(Failure::Unread) => ExitCode::FAILURE,", "--test program cli::a_reader"),
     ],
     "trace": [
+        ("a file of L0 that is put together has each key as often as it was written",
+         "let add = |all: f64, bytes: f64| all + bytes * (1.0 - all / space).max(0.0);",
+         "let add = |all: f64, bytes: f64| all + bytes;", "-p nandle-trace --lib objects::rocksdb"),
+        ("RocksDB's users go on while two memtables wait", "if self.waiting < MEMTABLES {", "if self.waiting < 9 {",
+         "-p nandle-trace --lib objects::rocksdb"),
         ("a decoder's panic is printed", "if !QUIET.get() {", "if true {", "--test program one_sentence::"),
     ],
     "lab": [
