@@ -216,7 +216,7 @@ impl RocksDb {
         order.sort_by(|&a, &b| score(self, b).total_cmp(&score(self, a)));
         let mut l0_waits = false;
         for level in order {
-            // What L0 waits for is not begun again above it.
+            // L1 begins nothing else while L0 waits for it.
             if level == 1 && l0_waits {
                 continue;
             }

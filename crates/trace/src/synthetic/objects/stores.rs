@@ -177,7 +177,8 @@ pub(super) fn stores(name: &'static str, argument: Option<&str>, target: &Target
         }
     }
     phases.push(Phase { nominal_bytes_s: speed(100_000_000), ..Phase::of(users) });
-    let mut notes = vec!["ends when the volume is full; the log of writes is on another device".to_owned()];
+    let or = if instances > 1 { ", or after 900 s" } else { "" };
+    let mut notes = vec![format!("ends when the volume is full{or}; the log of writes is on another device")];
     if instances > 0 {
         notes.push(format!("SSTables of up to {} MiB", table / MIB));
     }
