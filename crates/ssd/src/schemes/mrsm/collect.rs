@@ -67,7 +67,8 @@ impl Mrsm {
     fn pack(&mut self, flash: &mut Flash, pages: &[Ppn], moved: &Found, plane: u32, group: GroupId) {
         let spp = flash.sectors_per_page();
         let urgent = flash.space().is_urgent(plane);
-        let after: SmallVec<[OpId; 4]> = pages.iter().map(|&from| flash.read_copy::<false>(from, !urgent)).collect();
+        let after: SmallVec<[OpId; 4]> =
+            pages.iter().map(|&from| flash.read_copy::<false>(from, !urgent)).collect();
         let mut extents: SmallVec<[Extent; 16]> = SmallVec::new();
         let mut at = 0;
         for &(lpn, start, len) in moved {
