@@ -37,7 +37,7 @@ one_seed.plot.waf(ax=right)
 plt.show()
 
 # %% [markdown]
-# Handles for each of RocksDB's threads gain on each seed, and even the seeds out. Knowing the files gains more.
+# Handles for each of RocksDB's threads gain on each seed. Knowing the files gains more.
 #
 # Is spare room worth as much? The drive that knows nothing, with more over-provisioning. Its volume is smaller, and the
 # same requests fill it further:
