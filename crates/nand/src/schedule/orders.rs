@@ -127,23 +127,11 @@ impl Nand {
     }
 
     /// Orders a program of `ppn`, to start when `after` are done and earlier programs of its block
-    /// have started. From now on the array shows the page as programmed.
+    /// have started. From now on the array shows the page as programmed. `PLAIN`: the flash is known to be plain
+    /// ([`Array::is_plain`](crate::Array::is_plain)).
     ///
     /// # Panics
     /// If flash cannot do it: the block is not usable, or the page not next in the program order.
-    #[inline(always)]
-    pub fn program(
-        &mut self,
-        ppn: Ppn,
-        oob: &Oob<'_>,
-        cause: Cause,
-        background: bool,
-        after: &[OpId],
-    ) -> OpId {
-        self.program_on::<false>(ppn, oob, cause, background, after)
-    }
-
-    /// As [`Nand::program`]; `PLAIN`: the flash is known to be plain ([`Array::is_plain`](crate::Array::is_plain)).
     #[inline(always)]
     pub fn program_on<const PLAIN: bool>(
         &mut self,
@@ -170,7 +158,7 @@ impl Nand {
         OpId(op)
     }
 
-    /// As [`Nand::program`], for the next slot of a page that one program fills together: opens the page, or
+    /// As [`Nand::program_on`], for the next slot of a page that one program fills together: opens the page, or
     /// joins the program of the page that is open. It waits for [`Nand::seal`].
     ///
     /// # Panics

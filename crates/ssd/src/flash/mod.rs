@@ -350,7 +350,7 @@ impl Flash {
                     continue;
                 }
             }
-            let op = self.media.read(f.ppn, wanted, cause, false, after, Waiter::request(request));
+            let op = self.media.read::<false>(f.ppn, wanted, cause, false, after, Waiter::request(request));
             out.push((f.ppn, op));
         }
     }
@@ -367,7 +367,7 @@ impl Flash {
         if self.media.is_open(ppn) {
             return None;
         }
-        Some(self.media.read(ppn, sectors, cause, background, after, Waiter::NOBODY))
+        Some(self.media.read::<false>(ppn, sectors, cause, background, after, Waiter::NOBODY))
     }
 
     /// Orders the read of a page to be copied by garbage collection.
@@ -384,7 +384,7 @@ impl Flash {
             let live = self.array().together(ppn).filter(|&slot| self.blocks().is_live(slot));
             sectors *= live.count() as u32;
         }
-        let read = self.media.read_on::<PLAIN>(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
+        let read = self.media.read::<PLAIN>(ppn, sectors, Cause::Gc, background, &[], Waiter::NOBODY);
         if !PLAIN && self.gathers() {
             self.copy_read = Some((self.array().first_slot(ppn), read));
         }

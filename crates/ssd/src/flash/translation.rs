@@ -48,7 +48,7 @@ impl Flash {
                 assert!(*note == *entries, "translation page {page} in flash is not what the map says");
             }
             let sectors = self.sectors_per_page();
-            self.media.read(ppn, sectors, Cause::Map, background, after.as_slice(), Waiter::NOBODY)
+            self.media.read::<false>(ppn, sectors, Cause::Map, background, after.as_slice(), Waiter::NOBODY)
         });
         if !background {
             self.shrink_map_cache();
@@ -134,7 +134,7 @@ impl Flash {
                 && !self.media.is_open(ppn)
             {
                 let sectors = self.sectors_per_page();
-                self.media.read(ppn, sectors, Cause::Map, true, &[], Waiter::NOBODY);
+                self.media.read::<false>(ppn, sectors, Cause::Map, true, &[], Waiter::NOBODY);
             }
         }
     }

@@ -223,19 +223,7 @@ impl Media {
 
     /// Orders a read of `sectors` sectors of `ppn`, to start when `after` are done.
     #[inline(always)]
-    pub(crate) fn read(
-        &mut self,
-        ppn: Ppn,
-        sectors: u32,
-        cause: Cause,
-        background: bool,
-        after: &[OpId],
-        waiter: Waiter,
-    ) -> OpId {
-        self.read_on::<false>(ppn, sectors, cause, background, after, waiter)
-    }
-    #[inline(always)]
-    pub(crate) fn read_on<const PLAIN: bool>(
+    pub(crate) fn read<const PLAIN: bool>(
         &mut self,
         ppn: Ppn,
         sectors: u32,

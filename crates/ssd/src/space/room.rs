@@ -49,10 +49,6 @@ impl Space {
 
     /// Whether `pages` writes of `lpn` by `group` find a plane.
     #[inline(always)]
-    pub fn has_room(&self, lpn: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) -> bool {
-        self.has_room_of::<false>(lpn, group, class, pages, media)
-    }
-    #[inline(always)]
     pub(crate) fn has_room_of<const PLAIN: bool>(
         &self,
         lpn: u32,
@@ -104,7 +100,7 @@ impl Space {
     /// A write waits for a page of its class: planes that lack one are collected although others are
     /// left.
     pub(crate) fn call_for(&mut self, lpn: u32, group: GroupId, class: PageClass, pages: u32, media: &Media) {
-        if !self.frontiers.chooses_types() || self.has_room(lpn, group, class, pages, media) {
+        if !self.frontiers.chooses_types() || self.has_room_of::<false>(lpn, group, class, pages, media) {
             return;
         }
         let planes = match self.home(lpn) {
