@@ -72,8 +72,9 @@ pub(super) const FILL: f64 = 0.7;
 pub(super) const WRITES: [f64; 3] = [0.5, 0.6, 0.8];
 /// Of Table II's blocks. Half is what the paper's sentence about exch asks for; the others lie beside it.
 pub(super) const FREE: [f64; 3] = [0.75, 0.5, 0.4];
-/// Assumed, on a device of which 60% is written: so that the baseline reaches them in every trace, as Fig 13 has it.
-pub(super) const THRESHOLDS: [f64; 3] = [0.4, 0.45, 0.5];
+/// What is written, of the device's pages, and below which share of free pages it collects: so that the baseline reaches
+/// that in every trace, as Fig 13 has it. The last was chosen for Fig 11's MSB share.
+pub(super) const COLLECTED: [(f64, f64); 4] = [(0.6, 0.4), (0.6, 0.45), (0.6, 0.5), (1.0, 0.5)];
 /// Table II's.
 const PAGES_PER_BLOCK: u32 = 384;
 /// The twins' requests a second.

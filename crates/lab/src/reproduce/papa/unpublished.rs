@@ -4,7 +4,7 @@ use super::super::{Bench, Cell, Claim, Kind, Table, Verdict};
 use super::claims::{mean, of_runs, versus};
 use super::grid::measure_all;
 use super::outcome::Outcome;
-use super::plan::{FILL, FREE, LSB_FIRST, POLICIES, Plan, Size, THRESHOLDS, WORKLOADS, WRITES};
+use super::plan::{COLLECTED, FILL, FREE, LSB_FIRST, POLICIES, Plan, Size, WORKLOADS, WRITES};
 use crate::Error;
 
 /// Pages of a block where a device is smaller than Table II's.
@@ -28,23 +28,29 @@ fn settings(seed: u64) -> Vec<(String, Plan)> {
     let both = Plan { misaligned: Some(0.5), rate: 100.0, ..plan.clone() };
     settings.push(("50% of half pages over a border, 100 requests a second".into(), both));
     for share in FREE {
-        settings.push((format!("{:.0}% of Table II's blocks free", share * 100.0), sized(Size::Free(share))));
+        settings.push((free_name(share), sized(Size::Free(share))));
     }
+    let slow = Plan { rate: 100.0, ..sized(Size::Free(FREE[1])) };
+    settings.push((format!("{}, 100 requests a second", free_name(FREE[1])), slow));
     for share in [0.5, FILL, 1.0] {
         settings.push((format!("{:.0}% of the device written", share * 100.0), sized(Size::Pages(share))));
     }
     for share in WRITES {
         settings.push((format!("writes are {:.0}% of the pages", share * 100.0), sized(Size::Writes(share))));
     }
-    for threshold in THRESHOLDS {
+    for (share, threshold) in COLLECTED {
         let name = format!(
             "writes are {:.0}% of the pages, collection from {:.0}% on",
-            WRITES[1] * 100.0,
+            share * 100.0,
             (1.0 - threshold) * 100.0
         );
-        settings.push((name, Plan { threshold, op_ratio: 2.0, ..sized(Size::Writes(WRITES[1])) }));
+        settings.push((name, Plan { threshold, op_ratio: 2.0, ..sized(Size::Writes(share)) }));
     }
     settings
+}
+
+fn free_name(share: f64) -> String {
+    format!("{:.0}% of Table II's blocks free", share * 100.0)
 }
 
 /// Every policy on a plan's twins.
