@@ -7,6 +7,7 @@ use std::ops::Range;
 use memmap2::MmapMut;
 
 use crate::memory::zeros;
+use crate::places::{Places, RUN};
 
 /// Memory is taken in pieces of this size, and resident as far as it was written.
 const SLAB: usize = 32 << 20;
@@ -19,10 +20,8 @@ pub(crate) struct Contents {
     places: Vec<u32>,
     /// The same for each sector beside the flash, as far as there are some.
     aside: Vec<u32>,
-    /// Sectors that have the bytes of each place.
-    users: Vec<u32>,
-    /// Places without users. The last one is used first: it is the likeliest to be in the processor's cache.
-    free: Vec<u32>,
+    /// How many sectors have the bytes of each place.
+    of: Places,
     slabs: Vec<MmapMut>,
     /// Places in a slab.
     per_slab: usize,
@@ -38,10 +37,9 @@ impl Contents {
             unit,
             places: if unit == 0 { Vec::new() } else { vec![0; sectors] },
             aside: Vec::new(),
-            users: Vec::new(),
-            free: Vec::new(),
+            of: Places::default(),
             slabs: Vec::new(),
-            per_slab: SLAB.checked_div(unit).unwrap_or(0).clamp(1, sectors.max(1)),
+            per_slab: SLAB.checked_div(unit).unwrap_or(0).clamp(1, sectors.max(1)).next_multiple_of(RUN),
             huge_pages: false,
             zeros: vec![0; unit].into_boxed_slice(),
         }
@@ -83,31 +81,30 @@ impl Contents {
 
     /// Stores the bytes of a sector.
     pub fn set(&mut self, sector: usize, bytes: &[u8]) {
-        self.clear(sector);
-        self.places[sector] = self.store(bytes);
+        self.places[sector] = self.store(self.places[sector], bytes);
     }
 
-    /// A place of one user that has these bytes.
-    fn store(&mut self, bytes: &[u8]) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            if self.users.len().is_multiple_of(self.per_slab) {
+    /// The place of one user that has these bytes instead of what that user had.
+    fn store(&mut self, before: u32, bytes: &[u8]) -> u32 {
+        let place = if before != 0 && self.of.is_sole(before as usize - 1) {
+            before
+        } else {
+            self.release(before);
+            let place = self.of.take();
+            if place >= self.slabs.len() * self.per_slab {
                 self.slabs.push(zeros(self.per_slab * self.unit, self.huge_pages));
             }
-            self.users.push(0);
-            u32::try_from(self.users.len()).expect("the flash has fewer than 2^32 sectors")
-        });
+            u32::try_from(place + 1).expect("the flash has fewer than 2^32 sectors")
+        };
         let (slab, range) = self.find(place);
         self.slabs[slab][range].copy_from_slice(bytes);
-        self.users[place as usize - 1] = 1;
         place
     }
 
     /// Stores the bytes of a sector beside the flash.
     pub fn set_aside(&mut self, at: usize, bytes: &[u8]) {
         self.reach(at);
-        let before = std::mem::take(&mut self.aside[at]);
-        self.release(before);
-        self.aside[at] = self.store(bytes);
+        self.aside[at] = self.store(self.aside[at], bytes);
     }
 
     /// There are so many sectors beside the flash, and one more.
@@ -146,7 +143,7 @@ impl Contents {
     pub fn share(&mut self, from: usize, to: usize) {
         let place = self.places[from];
         if place != 0 {
-            self.users[place as usize - 1] += 1;
+            self.of.share(place as usize - 1);
         }
         self.clear(to);
         self.places[to] = place;
@@ -161,11 +158,7 @@ impl Contents {
     #[inline]
     fn release(&mut self, place: u32) {
         if place != 0 {
-            let users = &mut self.users[place as usize - 1];
-            *users -= 1;
-            if *users == 0 {
-                self.free.push(place);
-            }
+            self.of.release(place as usize - 1);
         }
     }
 }
@@ -174,7 +167,7 @@ impl Clone for Contents {
     fn clone(&self) -> Self {
         // What is not used of the last one stays untouched.
         let copy = |(n, slab): (usize, &MmapMut)| {
-            let used = (self.users.len() - n * self.per_slab).min(self.per_slab) * self.unit;
+            let used = (self.of.len() - n * self.per_slab).min(self.per_slab) * self.unit;
             let mut copy = zeros(slab.len(), false);
             copy[..used].copy_from_slice(&slab[..used]);
             copy
@@ -183,8 +176,7 @@ impl Clone for Contents {
             unit: self.unit,
             places: self.places.clone(),
             aside: self.aside.clone(),
-            users: self.users.clone(),
-            free: self.free.clone(),
+            of: self.of.clone(),
             slabs: self.slabs.iter().enumerate().map(copy).collect(),
             per_slab: self.per_slab,
             huge_pages: self.huge_pages,
@@ -205,7 +197,7 @@ mod tests {
             steps in prop::collection::vec((0..7_u8, 0..40_usize, 0..40_usize), 0..400),
         ) {
             let mut contents = Contents::new(40, unit);
-            contents.per_slab = 7;
+            contents.per_slab = RUN;
             let mut plain = vec![vec![0; unit]; 40];
             let mut aside = vec![vec![0; unit]; 40];
             for (n, &(what, a, b)) in steps.iter().enumerate() {
@@ -250,8 +242,8 @@ mod tests {
             let mut used: Vec<u32> = both.copied().filter(|&place| place != 0).collect();
             used.sort_unstable();
             used.dedup();
-            prop_assert_eq!(used.len() + contents.free.len(), contents.users.len());
-            prop_assert!(contents.users.len() <= 80);
+            prop_assert_eq!(used.len() + contents.of.unused(), contents.of.len());
+            prop_assert!(contents.of.len() <= 128);
             contents.forget_aside();
             prop_assert_eq!(contents.aside(0), &vec![0; unit][..]);
         }

@@ -19,6 +19,7 @@ pub mod memory;
 mod note;
 mod oob;
 mod op;
+mod places;
 mod power;
 mod reading;
 mod schedule;
