@@ -15,8 +15,13 @@ use crate::request::{Fault, Io, Job, Message, Outcome, Reply};
 use crate::wink::{Talkers, Wink};
 use crate::{Clock, Report, outbox};
 use hdrhistogram::Histogram;
+use nandle_io::Op;
 use nandle_lab::measure::Summary;
 use nandle_ssd::Ssd;
+
+/// Bytes of a write that is carried out elsewhere while the next one is heard, which takes longer than to wake another
+/// thread: one client's writes of 128 KiB, 32 at a time, are a tenth faster.
+pub(crate) const LONG: u64 = 64 << 10;
 
 /// Sizes that transports announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,9 +189,13 @@ impl Device {
         came: Option<Arrival>,
         reply: impl FnOnce(Outcome, Option<Due>) + Send + 'static,
     ) {
+        // With timing off it costs less to wait for the seat than to wake the drive's thread: 4 KiB by 4 clients, 32 at a
+        // time each, are a seventh faster. While a large write is carried out its client can send the next one.
+        let waits = !self.client.is_timed() && (io.op != Op::Write || io.weight() < LONG);
         let mut job = self.job(io, came, Box::new(reply));
+        let seat = if waits { self.seat.driver.lock().ok() } else { self.seat.driver.try_lock().ok() };
         // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
-        if let Ok(mut seat) = self.seat.driver.try_lock() {
+        if let Some(mut seat) = seat {
             // A bug of the model must end the server, not leave its own thread asleep.
             let panicked = WakeOnPanic(&self.seat);
             let taken = seat.take_over(job);

@@ -12,6 +12,7 @@ use nandle_io::Op;
 
 use super::session::{Action, Session, Ticket};
 use crate::deadline::Hearing;
+use crate::device::LONG;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::outbox::{self, Outbox, Pending};
 use crate::tls::Tls;
@@ -21,9 +22,6 @@ use crate::{Device, Error, plan};
 pub const MOST_CLIENTS: usize = 64;
 /// Requests whose answers may be held back while further ones are there to be read.
 const MOST_CORKED: u32 = 32;
-/// Bytes of a write that is carried out elsewhere while the next one is heard, which takes longer than to wake another
-/// thread: one client's writes of 128 KiB, 32 at a time, are a tenth faster.
-const LONG: u64 = 64 << 10;
 /// The port that NBD has from IANA.
 const PORT: u16 = 10809;
 
