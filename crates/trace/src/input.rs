@@ -135,6 +135,19 @@ impl Lines {
         }
     }
 
+    /// The lines to come, as far as they are read.
+    #[inline]
+    pub fn ahead(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes the next line, of so many bytes with its end.
+    #[inline]
+    pub fn skip(&mut self, length: usize) {
+        self.start += length;
+        self.number += 1;
+    }
+
     fn refill(&mut self) -> Result<(), Error> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;

@@ -38,10 +38,11 @@ pub(crate) fn int(bytes: &[u8]) -> Option<u64> {
     Some(n)
 }
 
+const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
 /// The digits at the beginning, of at most 19, as a number, and how many they are; none if there is something else.
 #[inline(always)]
 fn leading(bytes: &[u8]) -> Option<(u64, usize)> {
-    const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
     let (mut n, mut at) = bytes.first_chunk().map_or((0, 0), up_to_eight);
     if at == 8
         && let Some(further) = bytes[at..].first_chunk()
@@ -76,6 +77,53 @@ fn up_to_eight(bytes: &[u8; 8]) -> (u64, usize) {
     let pairs = word.wrapping_mul(10 * 256 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100 * 65_536 + 1) >> 16 & 0x0000_ffff_0000_ffff;
     (fours.wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32, digits as usize)
+}
+
+/// Reads a line as nearly all are: plain numbers, one byte between them. It gives up where anything else comes, and
+/// the line is for [`Fields`], from its beginning. Whole text lies behind the line, so that no number ends with it.
+pub(crate) struct Plain<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Plain<'a> {
+    #[inline(always)]
+    pub fn new(text: &'a [u8]) -> Self {
+        Plain { text, at: 0 }
+    }
+
+    /// A number of at most 16 digits, and behind it `end`.
+    #[inline(always)]
+    pub fn number(&mut self, end: u8) -> Option<u64> {
+        let rest = self.text.get(self.at..)?;
+        // A size in sectors mostly is one digit, which needs no more than a look.
+        if let [digit @ b'0'..=b'9', behind, ..] = *rest
+            && behind == end
+        {
+            self.at += 2;
+            return Some(u64::from(digit - b'0'));
+        }
+        let (mut n, mut digits) = up_to_eight(rest.first_chunk()?);
+        if digits == 8 && rest.get(8) != Some(&end) {
+            let (low, more) = up_to_eight(rest[8..].first_chunk()?);
+            (n, digits) = (n * POWERS[more] + low, 8 + more);
+        }
+        self.at += digits + 1;
+        (digits > 0 && rest.get(digits) == Some(&end)).then_some(n)
+    }
+
+    /// A visible byte, and behind it `end`.
+    #[inline(always)]
+    pub fn byte(&mut self, end: u8) -> Option<&'a [u8; 1]> {
+        let [byte, behind] = self.text.get(self.at..)?.first_chunk()?;
+        self.at += 2;
+        (*behind == end && byte.is_ascii_graphic()).then(|| std::array::from_ref(byte))
+    }
+
+    /// How long the line was.
+    pub fn len(&self) -> usize {
+        self.at
+    }
 }
 
 /// A hexadecimal integer, with or without 0x.

@@ -135,6 +135,12 @@ pub(crate) trait LineFormat: Send {
     /// The error says what was found and what was expected; the caller adds file and line.
     fn line(&mut self, line: &[u8], volumes: &mut Volumes) -> Result<Parsed, String>;
 
+    /// As [`LineFormat::line`], of the line with which `text` begins, and how long it is, if it is one of many that
+    /// are alike: they take half the time. Nothing has happened if not.
+    fn plain(&self, _text: &[u8], _volumes: &mut Volumes) -> Option<(Row, usize)> {
+        None
+    }
+
     /// Said once the header is known.
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()

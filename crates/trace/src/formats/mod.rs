@@ -99,6 +99,14 @@ impl<F: LineFormat> Rows for Text<F> {
     fn read(&mut self, out: &mut Vec<Row>, max: usize, ctx: &mut Context) -> Result<bool, Error> {
         let full = out.len().saturating_add(max);
         while out.len() < full {
+            if let Some((row, length)) = self.format.plain(self.lines.ahead(), &mut ctx.volumes)
+                && let Ok(None) = row.check()
+            {
+                self.lines.skip(length);
+                ctx.rows += 1;
+                out.push(row);
+                continue;
+            }
             let Some(line) = self.lines.next()? else {
                 ctx.warnings.extend(self.format.warnings());
                 return Ok(false);
