@@ -16,7 +16,6 @@ const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 #[must_use]
 pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
     let s = &outcome.summary;
-    let latency = |op: usize| &outcome.meter.latency[op].histogram;
     let h = &s.host;
     let runtime_ms = s.simulated_ns / 1_000_000;
     let mut job = json!({
@@ -38,10 +37,8 @@ pub fn fio(outcome: &Outcome, seconds_since_1970: u64) -> Value {
         "minf": 0,
     });
     // A bucket of the histograms is in one class: that of its end.
-    let buckets: Vec<(u64, u64)> = (0..3)
-        .flat_map(|op| latency(op).iter_recorded())
-        .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
-        .collect();
+    let buckets: Vec<(u64, u64)> =
+        outcome.meter.latency[..3].iter().flat_map(|latency| latency.tally.recorded()).collect();
     let total = buckets.iter().map(|b| b.1).sum::<u64>().max(1) as f64;
     let percent = |low: u64, high: u64| {
         let within: u64 = buckets.iter().filter(|b| (low..high).contains(&b.0)).map(|b| b.1).sum();

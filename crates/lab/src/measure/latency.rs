@@ -1,8 +1,8 @@
 //! How long requests of one kind took.
 
-use hdrhistogram::Histogram;
+use super::tally::Tally;
 
-/// Significant digits of the histograms that percentiles are read from.
+/// Significant digits of the buckets that percentiles are read from.
 const DIGITS: u8 = 3;
 
 /// Count, bytes and latencies of one kind of request.
@@ -13,7 +13,7 @@ pub struct Latency {
     /// Their bytes.
     pub bytes: u64,
     /// Latencies in nanoseconds, to 0.1%.
-    pub histogram: Histogram<u64>,
+    pub tally: Tally<u64, DIGITS>,
     /// Exact sum of the latencies.
     pub sum_ns: u128,
     /// Sum of their squares.
@@ -29,7 +29,7 @@ impl Default for Latency {
         Self {
             requests: 0,
             bytes: 0,
-            histogram: Histogram::new(DIGITS).expect("3 digits are allowed"),
+            tally: Tally::default(),
             sum_ns: 0,
             squares: 0.0,
             min_ns: u64::MAX,
@@ -48,8 +48,7 @@ impl Latency {
         self.squares += ns as f64 * ns as f64;
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
-        // It grows by itself: only memory could fail it. (A saturating record would not grow.)
-        let _ = self.histogram.record(ns);
+        self.tally.record(ns);
     }
 
     /// Adds what another has counted.
@@ -60,7 +59,7 @@ impl Latency {
         self.squares += other.squares;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.histogram.add(&other.histogram).expect("both resize themselves");
+        self.tally.add(&other.tally);
     }
 
     /// Mean in nanoseconds; 0 of nothing.
@@ -82,11 +81,7 @@ impl Latency {
     /// The latency that `share` (0 to 1) of the requests do not exceed, in nanoseconds.
     #[must_use]
     pub fn percentile_ns(&self, share: f64) -> u64 {
-        if self.requests == 0 {
-            0
-        } else {
-            self.histogram.value_at_quantile(share).clamp(self.min_ns, self.max_ns)
-        }
+        if self.requests == 0 { 0 } else { self.tally.value_at(share).clamp(self.min_ns, self.max_ns) }
     }
 }
 

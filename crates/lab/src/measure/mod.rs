@@ -14,6 +14,7 @@ mod rows;
 mod steady;
 mod summarise;
 pub mod summary;
+mod tally;
 
 pub use charges::{Charged, Charges};
 pub use io_log::{Io, IoLog};

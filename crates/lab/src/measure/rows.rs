@@ -4,11 +4,11 @@
 //! together: a run of any length ends with at most [`MOST`] rows, without knowing its length
 //! beforehand. Intervals in which nothing completes have no row.
 
-use hdrhistogram::Histogram;
 use nandle_ssd::nand::{Cause, Time};
 use nandle_ssd::{Op, Ssd};
 
 use super::pages::{programs_for, reads_for};
+use super::tally::Tally;
 
 /// Kinds of requests that are told apart: read, write, trim, flush.
 pub const KINDS: usize = 4;
@@ -31,7 +31,7 @@ pub struct Row {
     /// Their bytes.
     pub bytes: [u64; KINDS],
     /// Latencies in nanoseconds, to 1%, of reads and writes.
-    pub latency: [Option<Box<Histogram<u32>>>; 2],
+    pub latency: [Tally<u32, DIGITS>; 2],
     /// Sum of the latencies by kind, in nanoseconds.
     pub latency_sum_ns: [u64; KINDS],
     /// Longest latency by kind, in nanoseconds.
@@ -118,8 +118,8 @@ impl Row {
     /// The latency that `share` of the reads or writes do not exceed, in nanoseconds.
     #[must_use]
     pub fn percentile_ns(&self, kind: Op, share: f64) -> Option<u64> {
-        let histogram = self.latency.get(kind as usize)?.as_ref()?;
-        Some(histogram.value_at_quantile(share).min(self.latency_max_ns[kind as usize]))
+        let tally = self.latency.get(kind as usize).filter(|tally| !tally.is_empty())?;
+        Some(tally.value_at(share).min(self.latency_max_ns[kind as usize]))
     }
 
     fn user(&mut self, user: usize) -> &mut [u64; 2] {
@@ -137,13 +137,7 @@ impl Row {
             self.latency_sum_ns[kind] += later.latency_sum_ns[kind];
             self.latency_max_ns[kind] = self.latency_max_ns[kind].max(later.latency_max_ns[kind]);
         }
-        for (mine, theirs) in self.latency.iter_mut().zip(later.latency) {
-            match (mine.as_mut(), theirs) {
-                (Some(mine), Some(theirs)) => mine.add(*theirs).expect("both resize themselves"),
-                (None, theirs) => *mine = theirs,
-                _ => {}
-            }
-        }
+        self.latency.iter_mut().zip(&later.latency).for_each(|(mine, theirs)| mine.add(theirs));
         self.flash.each(&later.flash, |a, b| a + b);
         self.chip_busy_ns.iter_mut().zip(later.chip_busy_ns).for_each(|(a, b)| *a += b);
         for (user, bytes) in later.user_bytes.into_iter().enumerate() {
@@ -225,10 +219,8 @@ impl Rows {
         row.bytes[kind] += bytes;
         row.latency_sum_ns[kind] += latency_ns;
         row.latency_max_ns[kind] = row.latency_max_ns[kind].max(latency_ns);
-        if let Some(histogram) = row.latency.get_mut(kind) {
-            let histogram = histogram
-                .get_or_insert_with(|| Box::new(Histogram::new(DIGITS).expect("2 digits are allowed")));
-            let _ = histogram.record(latency_ns);
+        if let Some(tally) = row.latency.get_mut(kind) {
+            tally.record(latency_ns);
         }
     }
 

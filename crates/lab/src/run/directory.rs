@@ -163,11 +163,10 @@ fn log(out: &mut impl Write, op: Op, meter: &Meter) -> io::Result<()> {
     let last = meter.rows.rows().last().map_or(0, |row| row.phase);
     let mut any = false;
     for row in meter.rows.rows().iter().filter(|row| row.phase == last) {
-        if let Some(Some(histogram)) = row.latency.get(op as usize) {
-            let histogram: &Histogram<u32> = histogram;
+        if let Some(tally) = row.latency.get(op as usize).filter(|tally| !tally.is_empty()) {
             let start = Duration::from_nanos(meter.rows.start_ns(row));
             let length = Duration::from_nanos(meter.rows.interval_ns());
-            writer.write_histogram(histogram, start, length, None).map_err(|e| fail(&e))?;
+            writer.write_histogram(&tally.histogram(), start, length, None).map_err(|e| fail(&e))?;
             any = true;
         }
     }
@@ -175,7 +174,7 @@ fn log(out: &mut impl Write, op: Op, meter: &Meter) -> io::Result<()> {
         let length = Duration::from_nanos(meter.ended_ns - meter.begun_ns);
         writer
             .write_histogram(
-                &meter.latency[op as usize].histogram,
+                &meter.latency[op as usize].tally.histogram(),
                 Duration::from_nanos(meter.begun_ns),
                 length,
                 None,

@@ -94,14 +94,14 @@ pub fn series(drive: &Drive, meter: &Meter) -> Table {
 pub fn latencies(meter: &Meter) -> Table {
     let (mut kinds, mut ends, mut counts, mut shares) = (Texts::default(), vec![], vec![], vec![]);
     for op in [Op::Read, Op::Write, Op::Trim, Op::Flush] {
-        let histogram = &meter.latency[op as usize].histogram;
+        let latency = &meter.latency[op as usize];
         let mut seen = 0;
-        for bucket in histogram.iter_recorded() {
-            seen += bucket.count_since_last_iteration();
+        for (end, count) in latency.tally.recorded() {
+            seen += count;
             kinds.push(op.name());
-            ends.push(bucket.value_iterated_to());
-            counts.push(bucket.count_since_last_iteration());
-            shares.push(seen as f64 / histogram.len().max(1) as f64);
+            ends.push(end);
+            counts.push(count);
+            shares.push(seen as f64 / latency.requests as f64);
         }
     }
     Table::new(vec![
