@@ -23,7 +23,7 @@ use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use cuts::PowerCuts;
-use feed::{Feed, scaled};
+use feed::{Feed, SOON, scaled};
 use nandle_io::{Command, Completion, Op, Range, Status, encode};
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
@@ -48,7 +48,7 @@ const PATIENCE: u64 = 1 << 28;
 
 /// Requests whose memory is fetched ahead of its use: the map twice as far ahead, this far what it leads to, half as
 /// far the pages of a list.
-const LOOK_AHEAD: usize = 4;
+const LOOK_AHEAD: usize = SOON / 3;
 
 /// Sectors that are read back at a time, at most.
 const READ_BACK: u64 = 256;
@@ -131,6 +131,8 @@ pub struct Replayer<'a> {
     /// The measured part goes on until the device is steady.
     settle: Option<Settle<'a>>,
     watch: Watch<'a>,
+    /// Somebody beside the meter hears of every request: asked once a phase.
+    onlookers: bool,
     slots: Vec<Slot>,
     free: Vec<u32>,
     done: Vec<Completion>,
@@ -175,6 +177,7 @@ impl<'a> Replayer<'a> {
             seed: 0,
             settle: None,
             watch,
+            onlookers: false,
             slots: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
@@ -258,6 +261,13 @@ impl<'a> Replayer<'a> {
         let begin = self.ssd.now().saturating_add(phase.delay_ns);
         let end = phase.stop_after_ns.map_or(Time::MAX, |after| begin.saturating_add(after));
         self.ranges.clear();
+        // What several users do is charged to each.
+        self.onlookers = phase.users.len() != 1
+            || self.charges.is_some()
+            || self.explain.is_some()
+            || self.settle.is_some()
+            || self.oracle.is_some()
+            || self.io.is_some();
         let result = if phase.users.len() == 1 {
             let user = phase.users.remove(0);
             self.objects = self.knows_objects() && user.calls;
@@ -312,42 +322,40 @@ impl<'a> Replayer<'a> {
     /// The next request, unless there is none or the run was stopped.
     #[inline(always)]
     fn next<'f>(&mut self, feed: &'f mut Feed, address: &Address) -> Result<Option<&'f Request>, Error> {
-        if feed.is_empty() && !self.refill(feed)? {
+        if feed.is_empty() && !self.refill(feed, address)? {
             return Ok(None);
         }
-        if let Some(later) = feed.ahead(3 * LOOK_AHEAD) {
-            self.ssd.prefetch_leaf(address.near(later));
+        if let Some(soon) = feed.soon() {
+            self.ssd.prefetch_leaf(soon[3 * LOOK_AHEAD]);
+            self.ssd.prefetch_map(soon[2 * LOOK_AHEAD]);
+            self.ssd.prefetch_page(soon[LOOK_AHEAD]);
+            self.ssd.prefetch_pages(soon[LOOK_AHEAD / 2]);
         }
-        if let Some(soon) = feed.ahead(2 * LOOK_AHEAD) {
-            self.ssd.prefetch_map(address.near(soon));
-        }
-        if let Some(sooner) = feed.ahead(LOOK_AHEAD) {
-            self.ssd.prefetch_page(address.near(sooner));
-        }
-        if let Some(next) = feed.ahead(LOOK_AHEAD / 2) {
-            self.ssd.prefetch_pages(address.near(next));
-        }
-        if feed.ahead(0).is_some_and(|next| next.op == Op::FlashAlloc) {
-            return self.take_object(feed);
+        if feed.peek().is_some_and(|next| next.op == Op::FlashAlloc) {
+            return self.take_object(feed, address);
         }
         Ok(feed.pop())
     }
 
     /// Reads on; false if the run was stopped. Says meanwhile how far it has come.
     #[cold]
-    fn refill(&mut self, feed: &mut Feed) -> Result<bool, Error> {
+    fn refill(&mut self, feed: &mut Feed, address: &Address) -> Result<bool, Error> {
         self.report();
         self.stopped = self.watch.stop.load(Ordering::Relaxed);
         let goes_on = !self.stopped && !self.settled();
         if goes_on {
-            feed.refill()?;
+            feed.refill(address)?;
         }
         Ok(goes_on)
     }
 
     /// Takes the first range of an object, and the others into `ranges`.
     #[cold]
-    fn take_object<'f>(&mut self, feed: &'f mut Feed) -> Result<Option<&'f Request>, Error> {
+    fn take_object<'f>(
+        &mut self,
+        feed: &'f mut Feed,
+        address: &Address,
+    ) -> Result<Option<&'f Request>, Error> {
         self.ranges.clear();
         let Some(first) = feed.pop().copied() else { return Ok(None) };
         if first.stream != 0 && first.object != 0 {
@@ -355,7 +363,7 @@ impl<'a> Replayer<'a> {
         }
         let same = |r: &Request| r.op == first.op && r.object == first.object && first.object != 0;
         while self.objects
-            && let Some(range) = feed.pop_if(same)?
+            && let Some(range) = feed.pop_if(address, same)?
         {
             self.ranges.push(range);
         }
@@ -514,6 +522,25 @@ impl<'a> Replayer<'a> {
         self.trace.submitted += 1;
         self.in_phase += 1;
         let op = request.op;
+        if !op.moves_data() {
+            return self.submit_other(user, request, address, arrival, at);
+        }
+        let (lsn, sectors) = address.sectors(request);
+        let stream = self.stream_of(request);
+        let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, user, parts: 1 };
+        self.hand_over(slot, request.fua, &[])
+    }
+
+    /// The same of what neither reads nor writes. It is counted once already.
+    fn submit_other(
+        &mut self,
+        user: u8,
+        request: &Request,
+        address: &mut Address,
+        arrival: Time,
+        at: Time,
+    ) -> Result<(), TooMuch> {
+        let op = request.op;
         if op.concerns_objects() && !self.objects {
             // Of an object of several ranges, a lone user's come one by one.
             let parts = 1 + self.ranges.len() as u64;
@@ -529,16 +556,6 @@ impl<'a> Replayer<'a> {
             self.nothing_to_do(user, op, at, 1);
             return Ok(());
         }
-        if op == Op::Write {
-            if let Some(settle) = &mut self.settle {
-                settle.wrote(self.phase, lsn, sectors);
-            }
-            if let Some(charges) = &mut self.charges {
-                let row =
-                    if let Turns::Each(users) = &self.turns { Some(users.row(user) as u32) } else { None };
-                charges.wrote(row, lsn, sectors);
-            }
-        }
         let mut listed = Vec::new();
         let mut parts = 1;
         if op == Op::FlashAlloc && !self.ranges.is_empty() {
@@ -550,11 +567,23 @@ impl<'a> Replayer<'a> {
                 iter::once((lsn, sectors)).chain(others).map(|(first, sectors)| Range { first, sectors });
             listed = list(&ranges.collect::<Vec<_>>());
         }
-        let mut stream = request.stream;
-        if stream == 0 && request.object != 0 {
-            stream = self.classes.get(&request.object).copied().unwrap_or(0);
-        }
+        let stream = self.stream_of(request);
         let slot = Slot { arrival, submitted: at, lsn, sectors, op, stream, user, parts };
+        self.hand_over(slot, request.fua, &listed)
+    }
+
+    /// The stream of a request, or else of its object.
+    #[inline(always)]
+    fn stream_of(&self, request: &Request) -> u16 {
+        if request.stream == 0 && request.object != 0 {
+            return self.classes.get(&request.object).copied().unwrap_or(0);
+        }
+        request.stream
+    }
+
+    /// Hands over what the device is to know of a request.
+    #[inline(always)]
+    fn hand_over(&mut self, slot: Slot, fua: bool, listed: &[u8]) -> Result<(), TooMuch> {
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -566,8 +595,30 @@ impl<'a> Replayer<'a> {
             }
         };
         let id = self.trace.submitted << SLOT_BITS | u64::from(number);
-        let mut command = Command { id, op, lsn, sectors, fua: request.fua, stream, data: &listed };
+        let Slot { submitted, op, lsn, sectors, stream, .. } = slot;
+        let command = Command { id, op, lsn, sectors, fua, stream, data: listed };
+        if self.onlookers {
+            return self.submit_in_sight(number, command);
+        }
+        self.ssd.submit(submitted, &command);
+        Ok(())
+    }
+
+    /// Submits a command of which others hear too.
+    fn submit_in_sight(&mut self, number: u32, command: Command<'_>) -> Result<(), TooMuch> {
+        let Slot { submitted: at, lsn, sectors, op, user, .. } = self.slots[number as usize];
+        if op == Op::Write {
+            if let Some(settle) = &mut self.settle {
+                settle.wrote(self.phase, lsn, sectors);
+            }
+            if let Some(charges) = &mut self.charges {
+                let row =
+                    if let Turns::Each(users) = &self.turns { Some(users.row(user) as u32) } else { None };
+                charges.wrote(row, lsn, sectors);
+            }
+        }
         let contents;
+        let mut command = command;
         if let Some(oracle) = &mut self.oracle {
             // The drive and the oracle keep what it holds, or may return, until it is answered.
             self.under_way.begin(op, sectors)?;
@@ -726,22 +777,17 @@ impl<'a> Replayer<'a> {
     }
 
     fn completions(&mut self) -> Result<(), Error> {
-        let mut done = std::mem::take(&mut self.done);
-        if let Some(charges) = &mut self.charges {
-            charges.take(&mut self.ssd);
+        if self.onlookers {
+            self.tell()?;
         }
-        if let Some(explain) = self.explain.as_mut().filter(|explain| explain.listens()) {
-            explain.operations(&mut self.ssd);
-            done.iter().for_each(|completion| explain.completed(&mut self.ssd, completion));
-        }
-        for completion in &done {
+        for completion in &self.done {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
             let slot = &self.slots[number as usize];
             let latency = if self.untimed { 0 } else { completion.at - slot.arrival };
             self.free.push(number);
             self.trace.completed += u64::from(slot.parts);
             self.last_completion = completion.at;
-            self.turns.completed(slot.user, slot.op, completion.at);
+            let row = self.turns.completed(slot.user, slot.op, completion.at);
             if slot.op.concerns_objects() {
                 let honoured = completion.status == Status::Ok;
                 self.meter.called(slot.op, honoured, latency, completion.at, &self.ssd);
@@ -751,53 +797,65 @@ impl<'a> Replayer<'a> {
                 if slot.op == Op::Write {
                     self.meter.wrote(slot.stream, bytes, latency);
                 }
-                if let Turns::Each(users) = &self.turns {
-                    self.meter.served(users.row(slot.user), slot.op, bytes, latency);
+                if let Some(row) = row {
+                    self.meter.served(row, slot.op, bytes, latency);
                 }
             } else {
                 self.meter.refused(completion.at);
             }
-            if self.oracle.is_some() || self.io.is_some() {
-                let slot = *slot;
-                self.note(completion, &slot)?;
-            }
         }
-        done.clear();
-        self.done = done;
+        self.done.clear();
         Ok(())
     }
 
-    #[cold]
-    fn note(&mut self, completion: &Completion, slot: &Slot) -> Result<(), Error> {
-        if let Some(oracle) = &mut self.oracle {
-            self.under_way.end(slot.op, slot.sectors);
-            oracle.completed(completion);
+    /// Tells the others of what is complete.
+    fn tell(&mut self) -> Result<(), Error> {
+        if let Some(charges) = &mut self.charges {
+            charges.take(&mut self.ssd);
         }
-        if let Some(io) = &mut self.io {
-            io.push(crate::measure::Io {
-                phase: self.phase.0 as u16,
-                op: slot.op,
-                offset: slot.lsn * self.sector_bytes,
-                bytes: slot.sectors * self.sector_bytes,
-                stream: slot.stream,
-                arrival_ns: slot.arrival,
-                submitted_ns: slot.submitted,
-                completed_ns: completion.at,
-                ok: completion.status == Status::Ok,
-            })?;
+        if let Some(explain) = self.explain.as_mut().filter(|explain| explain.listens()) {
+            explain.operations(&mut self.ssd);
+            self.done.iter().for_each(|completion| explain.completed(&mut self.ssd, completion));
+        }
+        for completion in &self.done {
+            let slot = &self.slots[(completion.id & ((1 << SLOT_BITS) - 1)) as usize];
+            if let Some(oracle) = &mut self.oracle {
+                self.under_way.end(slot.op, slot.sectors);
+                oracle.completed(completion);
+            }
+            if let Some(io) = &mut self.io {
+                io.push(crate::measure::Io {
+                    phase: self.phase.0 as u16,
+                    op: slot.op,
+                    offset: slot.lsn * self.sector_bytes,
+                    bytes: slot.sectors * self.sector_bytes,
+                    stream: slot.stream,
+                    arrival_ns: slot.arrival,
+                    submitted_ns: slot.submitted,
+                    completed_ns: completion.at,
+                    ok: completion.status == Status::Ok,
+                })?;
+            }
         }
         Ok(())
     }
 }
 
 impl Turns {
-    /// A request of `user` has completed at `at`: another one may be issued.
+    /// A request of `user` has completed at `at`: another one may be issued. Returns the row of several users' results
+    /// that it is counted in.
     #[inline]
-    fn completed(&mut self, user: u8, op: Op, at: Time) {
+    fn completed(&mut self, user: u8, op: Op, at: Time) -> Option<usize> {
         match self {
-            Self::None => {}
-            Self::One(turns) => turns.push_back(at),
-            Self::Each(users) => users.completed(user, op, at),
+            Self::None => None,
+            Self::One(turns) => {
+                turns.push_back(at);
+                None
+            }
+            Self::Each(users) => {
+                users.completed(user, op, at);
+                Some(users.row(user))
+            }
         }
     }
 }

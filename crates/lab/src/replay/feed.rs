@@ -1,7 +1,11 @@
 use nandle_trace::{Error, Request, Source};
 
+use crate::address::Address;
+
 /// Requests taken from a source at a time.
 const BATCH: usize = 1024;
+/// Requests that [`Feed::soon`] tells of.
+pub(super) const SOON: usize = 12;
 
 /// A source, read in batches.
 pub(super) struct Feed {
@@ -9,6 +13,8 @@ pub(super) struct Feed {
     /// Multiplies every timestamp.
     time_scale: f64,
     batch: Vec<Request>,
+    /// Where each begins, roughly, and [`SOON`] further numbers: asked for several times, but worked out once.
+    near: Vec<u64>,
     at: usize,
     /// The request that was put aside last.
     aside: Option<Request>,
@@ -16,7 +22,7 @@ pub(super) struct Feed {
 
 impl Feed {
     pub(super) fn new(source: Box<dyn Source>, time_scale: f64) -> Self {
-        Self { source, time_scale, batch: Vec::with_capacity(BATCH), at: 0, aside: None }
+        Self { source, time_scale, batch: Vec::with_capacity(BATCH), near: Vec::new(), at: 0, aside: None }
     }
 
     /// Whether everything that was read is taken.
@@ -33,18 +39,28 @@ impl Feed {
         Some(request)
     }
 
-    /// The request `ahead` places behind the next one, as far as it is read.
+    /// The next request of the batch, which stays the next one.
     #[inline]
-    pub(super) fn ahead(&self, ahead: usize) -> Option<&Request> {
-        self.batch.get(self.at + ahead)
+    pub(super) fn peek(&self) -> Option<&Request> {
+        self.batch.get(self.at)
+    }
+
+    /// Where the next request begins, and those behind it, as far as they are read: hints, which may be wrong.
+    #[inline]
+    pub(super) fn soon(&self) -> Option<&[u64; 1 + SOON]> {
+        self.near.get(self.at..)?.first_chunk()
     }
 
     /// Takes the next request too if it belongs with one that was taken already; reads on if it must.
-    pub(super) fn pop_if(&mut self, belongs: impl Fn(&Request) -> bool) -> Result<Option<Request>, Error> {
+    pub(super) fn pop_if(
+        &mut self,
+        address: &Address,
+        belongs: impl Fn(&Request) -> bool,
+    ) -> Result<Option<Request>, Error> {
         if self.is_empty() {
-            self.refill()?;
+            self.refill(address)?;
         }
-        Ok(match self.batch.get(self.at) {
+        Ok(match self.peek() {
             Some(next) if belongs(next) => self.pop().copied(),
             _ => None,
         })
@@ -55,14 +71,17 @@ impl Feed {
         self.aside.insert(request)
     }
 
-    /// Reads the next batch; an empty one is the end.
-    pub(super) fn refill(&mut self) -> Result<(), Error> {
+    /// Reads the next batch, which goes to `address`; an empty one is the end.
+    pub(super) fn refill(&mut self, address: &Address) -> Result<(), Error> {
         self.batch.clear();
         self.at = 0;
         self.source.fill(&mut self.batch, BATCH)?;
         if self.time_scale != 1.0 {
             self.batch.iter_mut().for_each(|r| r.time_ns = scaled(r.time_ns, self.time_scale));
         }
+        self.near.clear();
+        self.near.extend(self.batch.iter().map(|r| address.near(r)));
+        self.near.resize(self.batch.len() + SOON, 0);
         Ok(())
     }
 }
