@@ -445,7 +445,7 @@ impl Array {
     pub fn sectors(&self, ppn: Ppn, at: u32, n: u32) -> impl Iterator<Item = &[u8]> {
         let first = self.sector(ppn, at);
         let n = if self.unit() == 0 { 0 } else { n as usize };
-        (first..first + n).map(|sector| self.contents.get(sector))
+        self.contents.run(first..first + n)
     }
 
     /// Writes the bytes kept for sectors from sector `at` of `ppn` to `out`, which has the size of some sectors.

@@ -5,12 +5,19 @@
 use std::ops::Range;
 
 use memmap2::MmapMut;
+use prefetch_index::prefetch_index;
 
 use crate::memory::zeros;
 use crate::places::{Places, RUN};
 
 /// Memory is taken in pieces of this size, and resident as far as it was written.
 const SLAB: usize = 32 << 20;
+
+/// Bytes of a sector that are brought near while the one before it is copied. A processor brings what follows by
+/// itself, but not across a border of 4 KiB: 128 KiB from anywhere are read 5 to 15% sooner.
+const NEAR: usize = 1 << 10;
+/// A line of the processor's cache.
+const LINE: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -49,6 +56,26 @@ impl Contents {
     #[inline]
     pub fn unit(&self) -> usize {
         self.unit
+    }
+
+    /// The bytes of some sectors, one after the other.
+    pub fn run(&self, sectors: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        sectors.clone().map(move |sector| {
+            if sector + 1 < sectors.end {
+                self.prefetch(self.places[sector + 1]);
+            }
+            self.get(sector)
+        })
+    }
+
+    /// Brings the first bytes of a place into the processor's cache.
+    #[inline]
+    fn prefetch(&self, place: u32) {
+        if place != 0 {
+            let (slab, Range { start, end }) = self.find(place);
+            let near = (start..end.min(start + NEAR)).step_by(LINE);
+            near.for_each(|at| prefetch_index(&self.slabs[slab][..], at));
+        }
     }
 
     /// The bytes of a sector: zeros if nothing was ever stored.

@@ -94,6 +94,7 @@ impl Driver {
                 (ssd, image)
             }
         };
+        ssd.take_huge_pages(options.timing == Timing::Off);
         let mut changes = Vec::new();
         ssd.take_changes(&mut changes);
         if let Some(image) = &mut image {

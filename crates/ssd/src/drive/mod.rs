@@ -206,6 +206,11 @@ impl Ssd {
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.recovery.as_ref()
     }
+    /// Whether memory for further contents is taken in huge pages: faster, but each one's first touch holds up whoever
+    /// comes then.
+    pub fn take_huge_pages(&mut self, yes: bool) {
+        self.flash.media_mut().array_mut().take_huge_pages(yes);
+    }
     /// From now on, what changes on flash is noted, to be taken by [`Ssd::take_changes`].
     pub fn keep_changes(&mut self) {
         self.flash.media_mut().keep_changes();
