@@ -311,6 +311,10 @@ MUTANTS = {
          "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) != u32::MAX", "--test drive closed_forms::"),
         ("a program begins while planes read", "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) == 0;",
          "busy & flash.plane_bit(op.plane) == 0;", "--test drive closed_forms::"),
+        ("bytes are overwritten for all the pages that have them", "if before != 0 && self.of.is_sole(before as usize - 1) {",
+         "if before != 0 {", "-p nandle-nand --lib contents::"),
+        ("what is written together goes where there is room", "if let Some(run) = self.whole.pop() { return run as usize; }", "",
+         "-p nandle-nand --lib places::"),
     ],
     "serve": [
         ("the image lags behind the answers", "if !self.changes.is_empty() {", "if self.changes.len() > 32 {", "--test serve device::"),
@@ -397,6 +401,8 @@ MUTANTS = {
         ("a decoder's panic is printed", "if !QUIET.get() {", "if true {", "--test program one_sentence::"),
     ],
     "lab": [
+        ("a latency is counted one bucket too high", "+ (value >> width) as usize;", "+ (value >> width) as usize + 1;",
+         "-p nandle-lab --lib measure::tally"),
         ("the oracle compares nothing that reads return",
          "self.checked += 1; if let Err(wrong) = self.sectors.compare(lsn, bytes, floor) {",
          "if false && let Err(wrong) = self.sectors.compare(lsn, bytes, floor) {",

@@ -109,9 +109,9 @@ mod tests {
         for place in 0..4 * RUN {
             assert_eq!(places.take(), place);
         }
-        // Every other place of the first run, and all of the third, in an order of its own.
-        (0..RUN).step_by(2).for_each(|place| places.release(place));
+        // All of the third run, in an order of its own, and then every other place of the first.
         (2 * RUN..3 * RUN).rev().for_each(|place| places.release(place));
+        (0..RUN).step_by(2).for_each(|place| places.release(place));
         let taken: Vec<usize> = (0..RUN + 2).map(|_| places.take()).collect();
         let expected: Vec<usize> = (2 * RUN..3 * RUN).chain([0, 2]).collect();
         assert_eq!(taken, expected);
