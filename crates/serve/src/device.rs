@@ -1,7 +1,7 @@
 //! What a transport sees of the drive: a shape, and a queue that takes requests.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -173,16 +173,18 @@ impl Device {
     /// The answer has left when `reply` returns.
     pub fn submit(&self, io: Io, reply: impl FnOnce(Outcome) + Send + 'static) {
         let client = self.client.clone();
-        self.submit_corked(io, None, move |outcome, due| {
+        let reply: Reply = Box::new(move |outcome, due| {
             reply(outcome);
             client.answered(due.as_slice(), false);
         });
+        // A reply may submit the next request, so that this thread may have the seat already.
+        self.carry_out(self.job(io, None, reply), self.seat.driver.try_lock().ok());
         // Requests of others may have been carried out on the way.
         outbox::flush();
     }
 
     /// The same for a transport that knows when the request came and when its answer has left, and sees to
-    /// [`outbox::flush`] itself, so that answers leave together.
+    /// [`outbox::flush`] itself, so that answers leave together. `reply` must not submit anything.
     pub(crate) fn submit_corked(
         &self,
         io: Io,
@@ -192,9 +194,14 @@ impl Device {
         // With timing off it costs less to wait for the seat than to wake the drive's thread: 4 KiB by 4 clients, 32 at a
         // time each, are a seventh faster. While a large write is carried out its client can send the next one.
         let waits = !self.client.is_timed() && (io.op != Op::Write || io.weight() < LONG);
-        let mut job = self.job(io, came, Box::new(reply));
-        let seat = if waits { self.seat.driver.lock().ok() } else { self.seat.driver.try_lock().ok() };
-        // Whoever has the seat already, or panicked in it: the drive's own thread sees to it.
+        let job = self.job(io, came, Box::new(reply));
+        let seat = &self.seat.driver;
+        self.carry_out(job, if waits { seat.lock().ok() } else { seat.try_lock().ok() });
+    }
+
+    /// Carries a request out on this thread. If others have the `seat`, or panicked in it, the drive's own thread sees to
+    /// it.
+    fn carry_out(&self, mut job: Job, seat: Option<MutexGuard<'_, dyn Carrier + 'static>>) {
         if let Some(mut seat) = seat {
             // A bug of the model must end the server, not leave its own thread asleep.
             let panicked = WakeOnPanic(&self.seat);

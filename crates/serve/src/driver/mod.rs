@@ -478,6 +478,27 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
+    fn a_reply_may_submit_the_next_request() {
+        let drive = Wanted { device: "demo-page", ..Wanted::default() }.load().expect("a drive");
+        let options = Options { timing: Timing::Off, ..Options::default() };
+        let (driver, device) = Driver::start(&drive, None, &options).expect("it starts");
+        let (done, all) = std::sync::mpsc::channel();
+        let again = device.clone();
+        std::thread::spawn(move || {
+            device.submit(Io::write(0, vec![7; 4096]), move |_| {
+                again.clone().submit(Io::read(0, 4096), move |outcome| {
+                    done.send(outcome).expect("somebody waits");
+                    again.stop();
+                });
+            });
+        });
+        let served = std::thread::spawn(|| driver.run().map(|ended| ended.report));
+        let outcome = all.recv_timeout(Duration::from_secs(60)).expect("an answer in time");
+        assert_eq!(outcome, Ok(vec![7; 4096]));
+        assert!(served.join().expect("no panic").is_ok());
+    }
+
+    #[test]
     fn whoever_carries_out_a_request_of_another_sends_its_answer() {
         let drive = Wanted { device: "demo-page", ..Wanted::default() }.load().expect("a drive");
         let options = Options { timing: Timing::Off, ..Options::default() };
