@@ -311,7 +311,7 @@ MUTANTS = {
          "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) != u32::MAX", "--test drive closed_forms::"),
         ("a program begins while planes read", "op.kind == Kind::Read && busy & flash.plane_bit(op.plane) == 0;",
          "busy & flash.plane_bit(op.plane) == 0;", "--test drive closed_forms::"),
-        ("bytes are overwritten for all the pages that have them", "if before != 0 && self.of.is_sole(before as usize - 1) {",
+        ("bytes are overwritten for all the pages that have them", "if before != 0 && self.pool.is_sole(before as usize - 1) {",
          "if before != 0 {", "-p nandle-nand --lib contents::"),
         ("what is written together goes where there is room", "if let Some(run) = self.whole.pop() { return run as usize; }", "",
          "-p nandle-nand --lib places::"),

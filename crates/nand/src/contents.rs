@@ -27,8 +27,8 @@ pub(crate) struct Contents {
     places: Vec<u32>,
     /// The same for each sector beside the flash, as far as there are some.
     aside: Vec<u32>,
-    /// How many sectors have the bytes of each place.
-    of: Places,
+    /// The places, and how many sectors have the bytes of each.
+    pool: Places,
     slabs: Vec<MmapMut>,
     /// Places in a slab.
     per_slab: usize,
@@ -44,7 +44,7 @@ impl Contents {
             unit,
             places: if unit == 0 { Vec::new() } else { vec![0; sectors] },
             aside: Vec::new(),
-            of: Places::default(),
+            pool: Places::default(),
             slabs: Vec::new(),
             per_slab: SLAB.checked_div(unit).unwrap_or(0).clamp(1, sectors.max(1)).next_multiple_of(RUN),
             huge_pages: false,
@@ -113,11 +113,11 @@ impl Contents {
 
     /// The place of one user that has these bytes instead of what that user had.
     fn store(&mut self, before: u32, bytes: &[u8]) -> u32 {
-        let place = if before != 0 && self.of.is_sole(before as usize - 1) {
+        let place = if before != 0 && self.pool.is_sole(before as usize - 1) {
             before
         } else {
             self.release(before);
-            let place = self.of.take();
+            let place = self.pool.take();
             if place >= self.slabs.len() * self.per_slab {
                 self.slabs.push(zeros(self.per_slab * self.unit, self.huge_pages));
             }
@@ -170,7 +170,7 @@ impl Contents {
     pub fn share(&mut self, from: usize, to: usize) {
         let place = self.places[from];
         if place != 0 {
-            self.of.share(place as usize - 1);
+            self.pool.share(place as usize - 1);
         }
         self.clear(to);
         self.places[to] = place;
@@ -185,7 +185,7 @@ impl Contents {
     #[inline]
     fn release(&mut self, place: u32) {
         if place != 0 {
-            self.of.release(place as usize - 1);
+            self.pool.release(place as usize - 1);
         }
     }
 }
@@ -194,7 +194,7 @@ impl Clone for Contents {
     fn clone(&self) -> Self {
         // What is not used of the last one stays untouched.
         let copy = |(n, slab): (usize, &MmapMut)| {
-            let used = (self.of.len() - n * self.per_slab).min(self.per_slab) * self.unit;
+            let used = (self.pool.len() - n * self.per_slab).min(self.per_slab) * self.unit;
             let mut copy = zeros(slab.len(), false);
             copy[..used].copy_from_slice(&slab[..used]);
             copy
@@ -203,7 +203,7 @@ impl Clone for Contents {
             unit: self.unit,
             places: self.places.clone(),
             aside: self.aside.clone(),
-            of: self.of.clone(),
+            pool: self.pool.clone(),
             slabs: self.slabs.iter().enumerate().map(copy).collect(),
             per_slab: self.per_slab,
             huge_pages: self.huge_pages,
@@ -269,8 +269,8 @@ mod tests {
             let mut used: Vec<u32> = both.copied().filter(|&place| place != 0).collect();
             used.sort_unstable();
             used.dedup();
-            prop_assert_eq!(used.len() + contents.of.unused(), contents.of.len());
-            prop_assert!(contents.of.len() <= 128);
+            prop_assert_eq!(used.len() + contents.pool.unused(), contents.pool.len());
+            prop_assert!(contents.pool.len() <= 128);
             contents.forget_aside();
             prop_assert_eq!(contents.aside(0), &vec![0; unit][..]);
         }
