@@ -115,7 +115,7 @@ class MQSim:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mqsim", metavar="PATH", help="MQSim's program")
-    parser.add_argument("--nandle", metavar="PATH", help="nandle's program; built as releases are if not given")
+    parser.add_argument("--nandle", metavar="PATH", help="nandle's program; built as releases are (release/guided) if not given")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each (3)")
     parser.add_argument("--workloads", default=",".join(WORKLOADS), metavar="NAMES", help="of common, gc20, gc10")
     parser.add_argument("--requests", type=int, metavar="N", help="fewer requests, to try it out")
@@ -134,10 +134,8 @@ def main() -> None:
             parser.error(f"--workloads {name}: expected common, gc20 or gc10")
     nandle = options.nandle and os.path.abspath(options.nandle)
     if not nandle:
-        # As peers are built: with all that their compiler can do.
-        subprocess.run(["cargo", "build", "--profile", "dist"], cwd=ROOT, check=True)
-        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        nandle = str(target / "dist/nandle")
+        # As releases are.
+        nandle = subprocess.check_output([ROOT / "release/guided"], text=True).strip()
 
     print("| workload | program | requests | CPU s, median | least to most | nandle is faster by |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")

@@ -11,6 +11,8 @@ MUTANTS = {
         # What keeps data safe.
         ("an overwritten page may be erased before its successor is on flash",
          "Before::Single(old) => { self.media.supersede_on::<PLAIN>(old, op);", "Before::Single(old) => {", "--test drive oracle::"),
+        ("a joined part of a page is forgotten with what was joined to it", "self.media.forget_after(f.ppn, lost & !stays, op);",
+         "self.media.forget_after(f.ppn, lost, op);", "-p nandle-ssd --test recorded"),
         ("a part of a page is placed by itself though more of it stays",
          "let stays = !full && flash.stored(lpn, !mask) != 0;", "let stays = false;", "--test drive oracle::"),
         ("a collected page may be erased before its copy is on flash",
@@ -301,6 +303,8 @@ MUTANTS = {
         ("a call of too many ranges is carried out", "if ranges.len() > most {", "if false {", "--test drive streams::"),
     ],
     "nand": [
+        ("sectors are forgotten before what supersedes them is on flash", "stale.of[at].push((old, sectors));",
+         "let _ = at; self.array.forget(old, sectors);", "--test drive oracle::"),
         ("a copy of an unreadable sector is readable", "self.lose(to, gone << to_at);", "let _ = gone;", "--test drive faults::"),
         ("the channel serves the newest first", "channel.waiting.pop_front()", "channel.waiting.pop_back()",
          "--test drive closed_forms::"),

@@ -102,6 +102,8 @@ pub struct Array {
     pub(crate) next_seq: u64,
     /// What has changed on flash, if someone wants to know.
     pub(crate) changes: Option<Vec<Change>>,
+    /// See [`Array::keep_stale`].
+    keeps_stale: bool,
     /// The logarithm of the pages of an address that one program fills: see [`NandConfig::slots`](crate::NandConfig).
     pub(crate) slot_bits: u32,
     pub(crate) weave: Weave,
@@ -168,6 +170,7 @@ impl Array {
             lost: BTreeMap::new(),
             next_seq: 1,
             changes: None,
+            keeps_stale: false,
         }
     }
 
@@ -476,6 +479,31 @@ impl Array {
             for (n, bytes) in bytes.chunks_exact(self.unit()).enumerate() {
                 self.contents.set(first + n, bytes);
             }
+        }
+    }
+
+    /// Contents are to be kept until their block is erased: a copy elsewhere follows the flash, and may be asked for them
+    /// when what supersedes them is on flash here and not yet there.
+    pub fn keep_stale(&mut self) {
+        self.keeps_stale = true;
+    }
+
+    /// Whether they are.
+    pub fn keeps_stale(&self) -> bool {
+        self.keeps_stale
+    }
+
+    /// Sectors whose contents are kept; what several pages have is one.
+    pub fn kept_sectors(&self) -> usize {
+        self.contents.kept()
+    }
+
+    /// Forgets the contents of some sectors of a page.
+    pub(crate) fn forget(&mut self, ppn: Ppn, mut sectors: u64) {
+        let first = self.sector(ppn, 0);
+        while sectors != 0 {
+            self.contents.clear(first + sectors.trailing_zeros() as usize);
+            sectors &= sectors - 1;
         }
     }
 

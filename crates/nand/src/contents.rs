@@ -44,7 +44,7 @@ impl Contents {
             unit,
             places: if unit == 0 { Vec::new() } else { vec![0; sectors] },
             aside: Vec::new(),
-            pool: Places::default(),
+            pool: Places::new(sectors),
             slabs: Vec::new(),
             per_slab: SLAB.checked_div(unit).unwrap_or(0).clamp(1, sectors.max(1)).next_multiple_of(RUN),
             huge_pages: false,
@@ -56,6 +56,11 @@ impl Contents {
     #[inline]
     pub fn unit(&self) -> usize {
         self.unit
+    }
+
+    /// Sectors that bytes are kept for: those of one place are one.
+    pub fn kept(&self) -> usize {
+        self.pool.used()
     }
 
     /// The bytes of some sectors, one after the other.

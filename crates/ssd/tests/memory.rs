@@ -2,6 +2,9 @@
 //! that memory before is seen by nobody.
 //! Method: the same random commands to both, on drives with and without a buffer; data, times and digests are equal. The
 //! memory of reads is lent full of a byte that is never written.
+//!
+//! Goal: a drive takes memory for the sectors that it stores, not for all of its flash, unless a copy elsewhere follows it.
+//! Method: a few sectors are written again and again, in whole pages and in parts; when all is on flash, as many are kept.
 
 use nandle_random::Stream;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
@@ -57,5 +60,44 @@ fn memory_that_is_lent_is_as_good_as_data_that_are_copied() {
         assert_eq!(copies.digest(), lends.digest());
         // A write's memory comes back with a later command; a read's left with its answer.
         assert!(4 * back > lent, "{back} of {lent}");
+    }
+}
+
+#[test]
+fn sectors_are_kept_while_somebody_may_ask_for_them() {
+    for (buffer, slots) in [(0, 1), (1 << 16, 1), (1 << 16, 4)] {
+        let mut config = devices::base();
+        config.buffer.bytes = buffer;
+        config.mapping.unit_bytes = config.geometry.page_bytes / slots;
+        let new = || Ssd::new(&config, UNIT, 1).expect("a valid device");
+        let (mut forgets, mut keeps) = (new(), new());
+        keeps.keep_stale();
+        const HOT: u64 = 1000;
+        for drive in [&mut forgets, &mut keeps] {
+            let draw = &mut Stream::new(7, "commands");
+            let mut done = Vec::new();
+            for id in 0..5_000_u64 {
+                let count = 1 + draw.below(40);
+                let lsn = draw.below(HOT - count + 1);
+                let data = vec![1 + (id % 200) as u8; count as usize * UNIT];
+                let at = id * 2_000_000;
+                drive.advance(at, &mut done);
+                drive.submit(
+                    at,
+                    &Command { id, op: Op::Write, lsn, sectors: count, fua: false, stream: 0, data: &data },
+                );
+            }
+            let flush =
+                Command { id: 5_000, op: Op::Flush, lsn: 0, sectors: 0, fua: false, stream: 0, data: &[] };
+            drive.advance(5_000 * 2_000_000, &mut done);
+            drive.submit(5_000 * 2_000_000, &flush);
+            drive.advance(u64::MAX / 2, &mut done);
+            assert_eq!(done.len(), 5_001);
+        }
+        assert_eq!(forgets.digest(), keeps.digest());
+        assert_eq!(forgets.contents(0, HOT), keeps.contents(0, HOT));
+        let kept = |drive: &Ssd| drive.flash().array().kept_sectors() as u64;
+        assert_eq!(kept(&forgets), HOT, "with a buffer of {buffer} bytes");
+        assert!(kept(&keeps) > HOT + HOT / 2, "{} of {HOT}", kept(&keeps));
     }
 }

@@ -122,6 +122,9 @@ impl Nand {
             edge = next;
         }
         if holds != NONE {
+            if self.stale.is_some() {
+                self.forget(op);
+            }
             self.release_hold::<PLAIN>(holds);
         }
         if more != NONE {

@@ -13,6 +13,7 @@ mod parity;
 mod passing;
 mod planes;
 mod slc;
+mod stale;
 mod untimed;
 
 use std::collections::VecDeque;
@@ -271,6 +272,8 @@ pub struct Nand {
     copied: u32,
     /// Whether a copy that waits for nothing is over when it is ordered.
     copies_at_once: bool,
+    /// Contents to be forgotten; none if they are not modelled, or kept.
+    stale: Option<Box<stale::Stale>>,
 }
 
 impl Nand {
@@ -340,6 +343,7 @@ impl Nand {
             order: 0,
             in_flight: 0,
             counters: Counters::default(),
+            stale: (array.unit() > 0 && !array.keeps_stale()).then(Box::default),
             array,
         }
     }

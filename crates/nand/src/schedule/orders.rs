@@ -280,6 +280,7 @@ impl Nand {
         self.array.doom_column(block, self.array.place(ppn).1);
         self.array.note_loss(ppn);
         self.array.note_change(Change::Block(block));
+        self.remember(op);
         self.let_go::<false>(op.0);
     }
 

@@ -88,7 +88,10 @@ impl Driver {
                 drive.complete(&mut ssd);
                 ssd.keep_changes();
                 let image = match other {
-                    Some(opened) => Some(opened.image.filled(drive, options.seed, ssd.flash().array())?),
+                    Some(opened) => {
+                        ssd.keep_stale();
+                        Some(opened.image.filled(drive, options.seed, ssd.flash().array())?)
+                    }
                     None => None,
                 };
                 (ssd, image)

@@ -134,6 +134,7 @@ pub(super) fn load(image: &Store, config: &DeviceConfig) -> Result<Loaded, Error
     let g = image.layout.geometry();
     let mut array = config.nand().erased(g.sector_bytes as usize);
     array.keep_changes();
+    array.keep_stale();
     array.take_huge_pages(true);
     let expected_bytes = image.layout.end();
     let bytes = image.length()?;

@@ -422,11 +422,13 @@ impl Image {
 
     // ---- while it is served -----------------------------------------------------------------------
 
-    /// Carries over what has changed on flash.
+    /// Carries over what has changed on flash, which keeps stale sectors ([`Array::keep_stale`]): what superseded them is
+    /// not in the file yet.
     ///
     /// # Errors
     /// If the file cannot be written: nothing can be promised any more.
     pub fn follow(&mut self, array: &Array, changes: &[Change]) -> Result<(), Error> {
+        debug_assert!(array.keeps_stale() || changes.is_empty(), "what the file may need is forgotten");
         for &change in changes {
             let barrier = self.outlives_host() && self.needs_sync(array, change);
             if barrier {

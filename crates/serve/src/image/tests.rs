@@ -76,6 +76,7 @@ fn follow(sets: &[&str], seed: u64, moments: u32) {
     let mut draw = Stream::new(seed, "image");
     let mut ssd = Ssd::new(&drive.config, 4096, seed).expect("a drive");
     ssd.keep_changes();
+    ssd.keep_stale();
     let mut image = open(&path, &drive, How::default()).expect("a new image").image;
     image = image.filled(&drive, seed, ssd.flash().array()).expect("written");
     let (mut done, mut changes, mut id, mut left) = (vec![], vec![], 0, moments);

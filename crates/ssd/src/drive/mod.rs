@@ -215,6 +215,11 @@ impl Ssd {
     pub fn keep_changes(&mut self) {
         self.flash.media_mut().keep_changes();
     }
+    /// From now on sectors are kept until their block is erased, not only until what supersedes them is on flash: for copies
+    /// of the flash elsewhere, which may not have that yet.
+    pub fn keep_stale(&mut self) {
+        self.flash.media_mut().keep_stale();
+    }
     /// Moves what has changed on flash since the last call into `into`, oldest first.
     pub fn take_changes(&mut self, into: &mut Vec<nandle_nand::Change>) {
         self.flash.media_mut().take_changes(into);

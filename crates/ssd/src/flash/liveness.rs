@@ -45,6 +45,10 @@ impl Flash {
             Before::Nothing => {}
             Before::Single(old) => {
                 self.media.supersede_on::<PLAIN>(old, op);
+                if self.media.forgets() {
+                    let sectors = self.map.fragments().at_home(lpn, old, self.media.array());
+                    self.media.forget_after(old, sectors, op);
+                }
                 if self.array().has_lists() {
                     self.lost(old);
                 } else {
@@ -61,6 +65,7 @@ impl Flash {
     fn lose_all(&mut self, old: &[Fragment], op: OpId) {
         for (n, f) in old.iter().enumerate() {
             self.media.supersede(f.ppn, op);
+            self.media.forget_after(f.ppn, f.sectors(), op);
             if !old[..n].iter().any(|g| g.ppn == f.ppn) {
                 self.lost(f.ppn);
             }
@@ -114,6 +119,10 @@ impl Flash {
             if f.mask & mask != 0 {
                 if let Some(op) = by {
                     self.media.supersede(f.ppn, op);
+                    // What was joined is still there.
+                    let stays = list.iter().filter(|g| g.ppn == f.ppn).fold(0, |all, g| all | g.sectors());
+                    let lost = Fragment { mask: f.mask & mask, ..*f }.sectors();
+                    self.media.forget_after(f.ppn, lost & !stays, op);
                 }
                 if !touched.contains(&f.ppn) {
                     touched.push(f.ppn);

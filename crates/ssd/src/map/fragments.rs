@@ -25,6 +25,13 @@ pub struct Fragment {
     pub shift: i8,
 }
 
+impl Fragment {
+    /// Bit i: sector i of the physical page.
+    pub fn sectors(&self) -> u64 {
+        if self.shift < 0 { self.mask >> -self.shift } else { self.mask << self.shift }
+    }
+}
+
 /// What a logical page was stored by before.
 #[derive(Debug)]
 pub(crate) enum Before {
@@ -164,6 +171,11 @@ impl Fragments {
         } else {
             SmallVec::from_slice(&self.lists[(word & !LIST) as usize])
         }
+    }
+
+    /// The sectors of `lpn` that `ppn` has at home, whether or not it is what stores them now.
+    pub(crate) fn at_home(&self, lpn: u32, ppn: Ppn, array: &Array) -> u64 {
+        home_mask(array, ppn, lpn, self.sectors_per_page)
     }
 
     /// The sectors of `lpn` that are stored.

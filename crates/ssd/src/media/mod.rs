@@ -305,6 +305,17 @@ impl Media {
         }
         self.nand.supersede_on::<PLAIN>(old, by);
     }
+    /// Whether sectors are forgotten as soon as they may be lost.
+    #[inline]
+    pub(crate) fn forgets(&self) -> bool {
+        self.nand.forgets()
+    }
+    /// As [`Media::supersede`], of some sectors of `old`: nobody asks for them once `by` is done.
+    pub(crate) fn forget_after(&mut self, old: Ppn, sectors: u64, by: OpId) {
+        if !self.is_open(old) {
+            self.nand.forget_after(old, sectors, by);
+        }
+    }
     /// A read and the program that waits for it copy a page within a plane.
     #[inline]
     pub(crate) fn pair_copyback(&mut self, read: OpId, program: OpId) {
@@ -427,6 +438,9 @@ impl Media {
     }
     pub(crate) fn keep_changes(&mut self) {
         self.nand.array_mut().keep_changes();
+    }
+    pub(crate) fn keep_stale(&mut self) {
+        self.nand.keep_stale();
     }
     pub(crate) fn take_changes(&mut self, into: &mut Vec<Change>) {
         self.nand.array_mut().take_changes(into);

@@ -79,6 +79,7 @@ impl World {
     pub fn create(&mut self) -> (Ssd, Image) {
         let mut ssd = Ssd::new(&self.drive.config, SECTOR, 1).expect("a drive");
         ssd.keep_changes();
+        ssd.keep_stale();
         let opened = image::create(
             Box::new(self.disk.clone()),
             Path::new("disk"),
