@@ -303,8 +303,8 @@ MUTANTS = {
         ("a call of too many ranges is carried out", "if ranges.len() > most {", "if false {", "--test drive streams::"),
     ],
     "nand": [
-        ("sectors are forgotten before what supersedes them is on flash", "stale.of[at].push((old, sectors));",
-         "let _ = at; self.array.forget(old, sectors);", "--test drive oracle::"),
+        ("sectors are forgotten before what supersedes them is on flash", "stale.put(by, old, sectors);",
+         "let _ = by; self.array.forget(old, sectors);", "--test drive oracle::"),
         ("a copy of an unreadable sector is readable", "self.lose(to, gone << to_at);", "let _ = gone;", "--test drive faults::"),
         ("the channel serves the newest first", "channel.waiting.pop_front()", "channel.waiting.pop_back()",
          "--test drive closed_forms::"),

@@ -62,6 +62,7 @@ fn flash_imports_downwards() {
             "fault",
             "oob",
             "op",
+            "stale",
             "places",
             "contents",
             "note",

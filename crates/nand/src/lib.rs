@@ -27,6 +27,7 @@ mod shape;
 mod slc;
 mod slots;
 mod stages;
+mod stale;
 mod superblock;
 mod timers;
 mod timing;

@@ -106,6 +106,38 @@ impl Nand {
         }
     }
 
+    /// Whether contents are forgotten as soon as they may be lost, not only when their block is erased.
+    #[inline]
+    pub fn forgets(&self) -> bool {
+        self.stale.is_some()
+    }
+
+    /// From now on contents are kept until their block is erased ([`Array::keep_stale`](crate::Array::keep_stale)).
+    pub fn keep_stale(&mut self) {
+        self.array.keep_stale();
+        self.stale = None;
+    }
+
+    /// As [`Nand::supersede`], of some sectors of `old`: nobody asks for them once `by` is done.
+    pub fn forget_after(&mut self, old: Ppn, sectors: u64, by: OpId) {
+        if let Some(stale) = &mut self.stale {
+            stale.put(by, old, sectors);
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self, op: OpId) {
+        let Some(stale) = &mut self.stale else { return };
+        stale.take(op).for_each(|(ppn, sectors)| self.array.forget(ppn, sectors));
+    }
+
+    /// What the operation was to supersede stays: it will never be done.
+    pub(super) fn remember(&mut self, op: OpId) {
+        if let Some(stale) = &mut self.stale {
+            stale.take(op).for_each(drop);
+        }
+    }
+
     /// The operation is over: what waits for it may go on, and its slot is free.
     #[inline(always)]
     pub(super) fn let_go<const PLAIN: bool>(&mut self, op: u32) {
@@ -123,7 +155,7 @@ impl Nand {
         }
         if holds != NONE {
             if self.stale.is_some() {
-                self.forget(op);
+                self.forget(OpId(op));
             }
             self.release_hold::<PLAIN>(holds);
         }

@@ -13,7 +13,6 @@ mod parity;
 mod passing;
 mod planes;
 mod slc;
-mod stale;
 mod untimed;
 
 use std::collections::VecDeque;
@@ -24,6 +23,7 @@ use crate::fault::Faults;
 use crate::op::{NONE, Op};
 use crate::reading::Reading;
 use crate::stages::{Retries, Stages};
+use crate::stale::Stale;
 use crate::timers::Timers;
 use crate::{
     Array, Block, Cause, Cell, CellKind, Done, FaultConfig, Geometry, Kind, OpId, Ppn, ProgramOrder,
@@ -273,7 +273,7 @@ pub struct Nand {
     /// Whether a copy that waits for nothing is over when it is ordered.
     copies_at_once: bool,
     /// Contents to be forgotten; none if they are not modelled, or kept.
-    stale: Option<Box<stale::Stale>>,
+    stale: Option<Box<Stale>>,
 }
 
 impl Nand {
