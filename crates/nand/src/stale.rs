@@ -20,7 +20,7 @@ impl Stale {
         self.by_op[at].push((ppn, sectors));
     }
 
-    /// The operation is done, or never will be: what waited for that.
+    /// What nobody asks for once the operation is done; that is none from now on.
     pub fn take(&mut self, op: OpId) -> impl Iterator<Item = (Ppn, u64)> + '_ {
         self.by_op.get_mut(op.0 as usize).into_iter().flat_map(|of| of.drain(..))
     }

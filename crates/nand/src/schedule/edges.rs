@@ -131,8 +131,8 @@ impl Nand {
         stale.take(op).for_each(|(ppn, sectors)| self.array.forget(ppn, sectors));
     }
 
-    /// What the operation was to supersede stays: it will never be done.
-    pub(super) fn remember(&mut self, op: OpId) {
+    /// What was to be forgotten once the operation is done stays: that will not be all that supersedes it.
+    pub fn remember(&mut self, op: OpId) {
         if let Some(stale) = &mut self.stale {
             stale.take(op).for_each(drop);
         }

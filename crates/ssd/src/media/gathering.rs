@@ -77,6 +77,7 @@ impl Media {
         let OpenPage { op, durable, .. } = *page;
         if op != by {
             self.nand.inherit_holds(op, by);
+            self.nand.remember(op);
         }
         if durable {
             // The page that a FLUSH waits for will not list it.
@@ -93,6 +94,7 @@ impl Media {
         let first = self.array().first_slot(ppn);
         let Some(page) = self.open.iter_mut().find(|page| page.first == first) else { return Vec::new() };
         page.stale = true;
+        self.nand.remember(page.op);
         self.nand.held_by(page.op).collect()
     }
 
