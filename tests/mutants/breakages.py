@@ -37,6 +37,8 @@ MUTANTS = {
          "while self.buffer.as_ref().is_some_and(|b| !b.is_empty()) {", "while false {", "--test drive oracle::"),
 
         # Units that share a page.
+        ("sectors are forgotten for a page that no longer supersedes them",
+         "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.inherit_holds(op, by);", "--test drive streams::"),
         ("a page that is sealed lists what is no longer stored", "if page.stale {", "if false {", "--test drive units::power"),
         ("what waited for a page does not wait for the page of newer data",
          "if op != by { self.nand.inherit_holds(op, by); }", "", "--test drive units::what_was_moved"),
