@@ -41,7 +41,7 @@ MUTANTS = {
          "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.inherit_holds(op, by);", "--test drive streams::"),
         ("a page that is sealed lists what is no longer stored", "if page.stale {", "if false {", "--test drive units::power"),
         ("what waited for a page does not wait for the page of newer data",
-         "if op != by { self.nand.inherit_holds(op, by); }", "", "--test drive units::what_was_moved"),
+         "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.remember(op);", "--test drive units::what_was_moved"),
         ("a unit that a flush waits for may be moved to a page that it does not",
          "if durable { // The page that a FLUSH waits for will not list it. self.make_durable(by); }", "",
          "--test drive units::what_a_flush"),
