@@ -20,7 +20,7 @@ use crate::wink::Wink;
 
 /// How long a client may take until it has said what it wants of the server.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(20);
-/// How long a message may take from its first byte to its last, beside its size.
+/// How long a message may take from its first byte to its last, its data among them, beside its size.
 const MESSAGE: Duration = Duration::from_secs(20);
 /// How long a client may leave an answer unread, beside its size.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -185,6 +185,9 @@ pub(crate) struct Hearing<'a> {
     message: Duration,
     /// Where in the stream the present message begins.
     began: u64,
+    /// Bytes of it that were asked for, and how long they were waited for.
+    asked: usize,
+    waited: Duration,
 }
 
 impl<'a> Hearing<'a> {
@@ -206,6 +209,8 @@ impl<'a> Hearing<'a> {
             silence: None,
             message,
             began: 0,
+            asked: 0,
+            waited: Duration::ZERO,
         }
     }
 
@@ -284,15 +289,18 @@ impl<'a> Hearing<'a> {
     pub fn fill(&mut self, go_on: bool, bytes: &mut [u8]) -> io::Result<()> {
         if !go_on {
             self.began = self.reader.read - self.buffered() as u64;
+            (self.asked, self.waited) = (0, Duration::ZERO);
         }
         let wanted = bytes.len();
+        self.asked += wanted;
         let mut came = self.take_ahead(bytes);
         let mut begun = go_on || came > 0;
-        let mut whole = None;
+        let mut since = None;
         while came < wanted {
             self.reader.by = if begun {
-                let whole = *whole.get_or_insert_with(|| Instant::now() + self.message_of(wanted));
-                earliest([self.handshake, self.due, Some(whole)])
+                let since = *since.get_or_insert_with(Instant::now);
+                let left = self.message_of(self.asked).saturating_sub(self.waited);
+                earliest([self.handshake, self.due, Some(since + left)])
             } else {
                 let idle = self.silence.map(|limit| Instant::now() + limit);
                 earliest([self.handshake, self.due, idle])
@@ -320,6 +328,8 @@ impl<'a> Hearing<'a> {
                 Err(e) => return Err(e),
             }
         }
+        // What its server does meanwhile is not its time.
+        self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
         Ok(())
     }
 
@@ -376,6 +386,16 @@ mod tests {
         let mut hearing = Hearing::with(&mine, SHORT, LONG);
         let messages = (0..1000).take_while(|_| hearing.next(1, false, &mut vec![]).is_ok()).count();
         assert!((1..100).contains(&messages), "{messages}");
+        // So is a message of many steps one message; what its server does between them takes nothing of its time.
+        let (mine, theirs) = pair();
+        let mut hearing = Hearing::with(&mine, LONG, SHORT);
+        drip(theirs);
+        assert!(hearing.next(1, false, &mut vec![]).is_ok());
+        std::thread::sleep(2 * SHORT);
+        let steps = (0..1000).take_while(|_| hearing.next(1, true, &mut vec![]).is_ok()).count();
+        assert!((2..100).contains(&steps), "{steps}");
+        // The next one has its own.
+        assert!(hearing.next(1, false, &mut vec![]).is_ok());
     }
 
     #[test]
