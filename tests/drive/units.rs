@@ -387,6 +387,52 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
 }
 
 #[test]
+fn what_is_written_twice_outlives_the_page_that_is_to_replace_it_and_no_longer_does() {
+    // A unit that is durable is written again, to a page not programmed yet, and once more, to another such page. The
+    // first of the two is programmed without it, so that the durable one is needed until the other is on flash.
+    let mut tried = 0;
+    for seed in 1..5 {
+        let mut config = base(2, 4096);
+        // Nobody waits for what leaves the buffer, so that it may be superseded in a page not programmed yet; by another
+        // stream, in another one.
+        config.buffer.bytes = 32 << 10;
+        (config.scheme.streams, config.streams.count) = ("multi-stream".into(), 3);
+        let mut ssd = Ssd::new(&config, UNIT, seed).expect("a valid device");
+        let sectors = ssd.layout().logical_sectors.min(64);
+        let mut oracle = Oracle::of(&ssd);
+        let (mut draw, mut done) = (Stream::new(seed, "requests"), vec![]);
+        for id in 0..2000 {
+            let open: Vec<u64> = in_open_pages(&ssd).into_iter().filter(|&lsn| lsn < sectors).collect();
+            let watched = id > 2 * sectors && !open.is_empty() && draw.chance(0.5);
+            let lsn =
+                if watched { open[draw.below(open.len() as u64) as usize] } else { draw.below(sectors) };
+            let flush = !watched && draw.below(16) == 0;
+            let (op, length) = if flush { (Op::Flush, 0) } else { (Op::Write, 1) };
+            let data = oracle.contents(lsn, length);
+            let stream = draw.below(4) as u16;
+            let command = Command { id, op, lsn, sectors: length, fua: false, stream, data: &data };
+            oracle.submitted(&command);
+            let now = ssd.now();
+            ssd.submit(now, &command);
+            tried += u64::from(watched);
+            for _ in 0..if watched { 8 } else { draw.below(3) } {
+                let Some(next) = ssd.next_event() else { break };
+                ssd.advance(next, &mut done);
+                done.drain(..).for_each(|completion| oracle.completed(&completion));
+                if watched {
+                    let again =
+                        Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
+                    let mut judge = oracle.clone();
+                    judge.power_cut(&again.contents(0, ssd.layout().logical_sectors).0, &[]);
+                    assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
+                }
+            }
+        }
+    }
+    assert!(tried > 500, "{tried} units written again before their page was programmed");
+}
+
+#[test]
 fn what_a_flush_waits_for_may_be_merged_by_collection_meanwhile() {
     // Versions of a unit, the newest in a page not programmed yet, are merged into a page of collection's: a FLUSH that
     // comes now waits for that one.

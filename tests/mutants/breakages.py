@@ -38,7 +38,10 @@ MUTANTS = {
 
         # Units that share a page.
         ("sectors are forgotten for a page that no longer supersedes them",
-         "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.inherit_holds(op, by);", "--test drive streams::"),
+         "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.inherit_holds(op, by);",
+         "--test drive units::what_is_written_twice"),
+        ("sectors are forgotten for a page whose newer ones were trimmed", "self.nand.remember(page.op);", "",
+         "--test drive streams::"),
         ("a page that is sealed lists what is no longer stored", "if page.stale {", "if false {", "--test drive units::power"),
         ("what waited for a page does not wait for the page of newer data",
          "self.nand.inherit_holds(op, by); self.nand.remember(op);", "self.nand.remember(op);", "--test drive units::what_was_moved"),
