@@ -65,7 +65,9 @@ impl Flash {
     fn lose_all(&mut self, old: &[Fragment], op: OpId) {
         for (n, f) in old.iter().enumerate() {
             self.media.supersede(f.ppn, op);
-            self.media.forget_after(f.ppn, f.sectors(), op);
+            if self.media.forgets() {
+                self.media.forget_after(f.ppn, f.sectors(), op);
+            }
             if !old[..n].iter().any(|g| g.ppn == f.ppn) {
                 self.lost(f.ppn);
             }
@@ -119,10 +121,13 @@ impl Flash {
             if f.mask & mask != 0 {
                 if let Some(op) = by {
                     self.media.supersede(f.ppn, op);
-                    // What was joined is still there.
-                    let stays = list.iter().filter(|g| g.ppn == f.ppn).fold(0, |all, g| all | g.sectors());
-                    let lost = Fragment { mask: f.mask & mask, ..*f }.sectors();
-                    self.media.forget_after(f.ppn, lost & !stays, op);
+                    if self.media.forgets() {
+                        // What was joined is still there.
+                        let stays =
+                            list.iter().filter(|g| g.ppn == f.ppn).fold(0, |all, g| all | g.sectors());
+                        let lost = Fragment { mask: f.mask & mask, ..*f }.sectors();
+                        self.media.forget_after(f.ppn, lost & !stays, op);
+                    }
                 }
                 if !touched.contains(&f.ppn) {
                     touched.push(f.ppn);
