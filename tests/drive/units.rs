@@ -262,12 +262,43 @@ fn of_collection(ssd: &Ssd) -> Vec<u64> {
 }
 
 /// A request that the oracle knows of; writes have the contents that it expects.
-fn submit(ssd: &mut Ssd, oracle: &mut Oracle, id: u64, (op, lsn, sectors): (Op, u64, u64)) {
+fn submit(ssd: &mut Ssd, oracle: &mut Oracle, id: u64, what: (Op, u64, u64)) {
+    submit_to_stream(ssd, oracle, id, what, 0);
+}
+
+fn submit_to_stream(
+    ssd: &mut Ssd,
+    oracle: &mut Oracle,
+    id: u64,
+    (op, lsn, sectors): (Op, u64, u64),
+    stream: u16,
+) {
     let data = oracle.contents(lsn, sectors);
-    let command = Command { id, op, lsn, sectors, fua: false, stream: 0, data: &data };
+    let command = Command { id, op, lsn, sectors, fua: false, stream, data: &data };
     oracle.submitted(&command);
     let now = ssd.now();
     ssd.submit(now, &command);
+}
+
+/// Whether the oracle allows what a power cut would leave now.
+fn a_cut_is_survived(ssd: &Ssd, oracle: &Oracle, seed: u64) {
+    let again = Ssd::power_on(ssd.config(), ssd.clone().cut_power(), seed).expect("a valid device");
+    let mut judge = oracle.clone();
+    judge.power_cut(&again.contents(0, ssd.layout().logical_sectors).0, &[]);
+    assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
+}
+
+/// Takes so many events, if there are as many, and after each of them sees what a cut would leave if that is `watched`.
+fn go_on(ssd: &mut Ssd, oracle: &mut Oracle, events: u64, watched: bool, seed: u64) {
+    let mut done = vec![];
+    for _ in 0..events {
+        let Some(next) = ssd.next_event() else { break };
+        ssd.advance(next, &mut done);
+        done.drain(..).for_each(|completion| oracle.completed(&completion));
+        if watched {
+            a_cut_is_survived(ssd, oracle, seed);
+        }
+    }
 }
 
 /// Small requests, flushes and trims with power cuts in between, judged by the oracle. `after` in ten writes go
@@ -353,7 +384,7 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
         let mut ssd = Ssd::new(&config, UNIT, seed).expect("a valid device");
         let sectors = ssd.layout().logical_sectors;
         let mut oracle = Oracle::of(&ssd);
-        let (mut draw, mut done, mut id) = (Stream::new(seed, "requests"), vec![], 0);
+        let (mut draw, mut id) = (Stream::new(seed, "requests"), 0);
         for n in 0..4 * sectors {
             let moved = of_collection(&ssd);
             let watched = n > sectors && !moved.is_empty() && draw.chance(0.5);
@@ -369,18 +400,8 @@ fn what_was_moved_outlives_its_block_until_what_replaced_it_is_on_flash() {
             submit(&mut ssd, &mut oracle, id, (op, lsn, length));
             id += 1;
             tried += u64::from(watched);
-            for _ in 0..if watched { 24 } else { draw.below(3) } {
-                let Some(next) = ssd.next_event() else { break };
-                ssd.advance(next, &mut done);
-                done.drain(..).for_each(|completion| oracle.completed(&completion));
-                if watched {
-                    let again =
-                        Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
-                    let mut judge = oracle.clone();
-                    judge.power_cut(&again.contents(0, sectors).0, &[]);
-                    assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
-                }
-            }
+            let events = if watched { 24 } else { draw.below(3) };
+            go_on(&mut ssd, &mut oracle, events, watched, seed);
         }
     }
     assert!(tried > 100, "{tried} units written again while they were moved");
@@ -400,7 +421,7 @@ fn what_is_written_twice_outlives_the_page_that_is_to_replace_it_and_no_longer_d
         let mut ssd = Ssd::new(&config, UNIT, seed).expect("a valid device");
         let sectors = ssd.layout().logical_sectors.min(64);
         let mut oracle = Oracle::of(&ssd);
-        let (mut draw, mut done) = (Stream::new(seed, "requests"), vec![]);
+        let mut draw = Stream::new(seed, "requests");
         for id in 0..2000 {
             let open: Vec<u64> = in_open_pages(&ssd).into_iter().filter(|&lsn| lsn < sectors).collect();
             let watched = id > 2 * sectors && !open.is_empty() && draw.chance(0.5);
@@ -408,25 +429,10 @@ fn what_is_written_twice_outlives_the_page_that_is_to_replace_it_and_no_longer_d
                 if watched { open[draw.below(open.len() as u64) as usize] } else { draw.below(sectors) };
             let flush = !watched && draw.below(16) == 0;
             let (op, length) = if flush { (Op::Flush, 0) } else { (Op::Write, 1) };
-            let data = oracle.contents(lsn, length);
-            let stream = draw.below(4) as u16;
-            let command = Command { id, op, lsn, sectors: length, fua: false, stream, data: &data };
-            oracle.submitted(&command);
-            let now = ssd.now();
-            ssd.submit(now, &command);
+            submit_to_stream(&mut ssd, &mut oracle, id, (op, lsn, length), draw.below(4) as u16);
             tried += u64::from(watched);
-            for _ in 0..if watched { 8 } else { draw.below(3) } {
-                let Some(next) = ssd.next_event() else { break };
-                ssd.advance(next, &mut done);
-                done.drain(..).for_each(|completion| oracle.completed(&completion));
-                if watched {
-                    let again =
-                        Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
-                    let mut judge = oracle.clone();
-                    judge.power_cut(&again.contents(0, ssd.layout().logical_sectors).0, &[]);
-                    assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
-                }
-            }
+            let events = if watched { 8 } else { draw.below(3) };
+            go_on(&mut ssd, &mut oracle, events, watched, seed);
         }
     }
     assert!(tried > 500, "{tried} units written again before their page was programmed");
@@ -457,21 +463,14 @@ fn what_a_flush_waits_for_may_be_merged_by_collection_meanwhile() {
                 let (op, length) = if n == burst { (Op::Flush, 0) } else { (Op::Write, length) };
                 submit(&mut ssd, &mut oracle, id, (op, lsn, length));
                 id += 1;
-                for _ in 0..draw.below(3) {
-                    let Some(next) = ssd.next_event() else { break };
-                    ssd.advance(next, &mut done);
-                    done.drain(..).for_each(|completion| oracle.completed(&completion));
-                }
+                go_on(&mut ssd, &mut oracle, draw.below(3), false, seed);
             }
             while ssd.outstanding() > 0 {
                 let next = ssd.next_event().expect("the device is stuck");
                 ssd.advance(next, &mut done);
                 done.drain(..).for_each(|completion| oracle.completed(&completion));
             }
-            let again = Ssd::power_on(&config, ssd.clone().cut_power(), seed).expect("a valid device");
-            let mut judge = oracle.clone();
-            judge.power_cut(&again.contents(0, sectors).0, &[]);
-            assert!(judge.verdict().is_ok(), "seed {seed}: {}", judge.verdict().unwrap_err());
+            a_cut_is_survived(&ssd, &oracle, seed);
             tried += 1;
         }
     }
