@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionread};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::arrival::Marks;
@@ -264,12 +264,6 @@ impl<'a> Hearing<'a> {
     /// Bytes that are there.
     pub fn buffered(&self) -> usize {
         self.end - self.taken
-    }
-
-    /// Whether more than the present message has come, and a processor is there for what is done meanwhile.
-    pub fn goes_on(&self) -> bool {
-        self.reader.wink.as_ref().is_some_and(Wink::has_processor)
-            && (self.buffered() > 0 || ioctl_fionread(self.reader.stream.fd()).is_ok_and(|bytes| bytes > 0))
     }
 
     /// The next `wanted` bytes, in place of what `bytes` held. They begin a message, or `go_on` with one that the

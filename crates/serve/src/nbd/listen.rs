@@ -8,11 +8,8 @@ use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use nandle_io::Op;
-
 use super::session::{Action, Session, Ticket};
 use crate::deadline::Hearing;
-use crate::device::LONG;
 use crate::listen::{Clients, Listening, Manner, Place, Stream};
 use crate::outbox::{self, Outbox, Pending};
 use crate::tls::Tls;
@@ -184,19 +181,11 @@ fn listen(
                 Action::Submit(ticket, io) => {
                     let pending = room.take();
                     let pending = pending.unwrap_or_else(|| Pending::wait(outbox, io.weight(), &mut hearing));
-                    let aside = io.op == Op::Write
-                        && io.weight() >= LONG
-                        && !device.whose().is_timed()
-                        && hearing.goes_on();
                     let reply = move |outcome, due| {
                         let (head, data) = ticket.answer(outcome);
                         pending.answer([head, data], due);
                     };
-                    if aside {
-                        device.submit_aside(io, came, reply);
-                    } else {
-                        device.submit_corked(io, came, reply);
-                    }
+                    device.submit_corked(io, came, reply);
                     outbox::flush_others(outbox);
                     outbox.wait_until_read();
                 }
