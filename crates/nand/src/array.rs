@@ -594,6 +594,21 @@ impl Array {
         self.oob.has_lists()
     }
 
+    /// Brings where the contents of a page are into the processor's cache.
+    #[inline]
+    pub fn prefetch_places(&self, ppn: Ppn) {
+        if self.unit() != 0 {
+            self.contents.prefetch_place(self.sector(ppn, 0));
+        }
+    }
+    /// Then the first of them.
+    #[inline]
+    pub fn prefetch_bytes(&self, ppn: Ppn) {
+        if self.unit() != 0 {
+            self.contents.prefetch_bytes(self.sector(ppn, 0));
+        }
+    }
+
     /// Brings what is known of a page and its block into the processor's cache.
     #[inline]
     pub fn prefetch(&self, ppn: Ppn) {

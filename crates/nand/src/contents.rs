@@ -73,6 +73,18 @@ impl Contents {
         })
     }
 
+    /// Brings where the bytes of a sector are into the processor's cache.
+    #[inline]
+    pub fn prefetch_place(&self, sector: usize) {
+        prefetch_index(&self.places, sector);
+    }
+
+    /// Then the first of them.
+    #[inline]
+    pub fn prefetch_bytes(&self, sector: usize) {
+        self.prefetch(self.places[sector]);
+    }
+
     /// Brings the first bytes of a place into the processor's cache.
     #[inline]
     fn prefetch(&self, place: u32) {

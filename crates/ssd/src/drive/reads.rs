@@ -9,6 +9,9 @@ use super::request::Request;
 use crate::buffer::Buffer;
 use crate::map::runs;
 
+/// Most logical pages of a read of which is known beforehand where they lie.
+const AHEAD: u32 = 64;
+
 impl Ssd {
     #[inline(always)]
     pub(super) fn read(&mut self, slot: u32) {
@@ -19,9 +22,13 @@ impl Ssd {
         data.clear();
         data.reserve(sectors as usize * self.unit());
         let mut flashed = false;
+        self.prefetch_parts(lsn, sectors);
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             cursor += len;
+            if cursor < sectors {
+                self.flash.prefetch_bytes(lpn + 1);
+            }
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             let rest = mask & !buffered;
             let before = reads.len();
@@ -59,6 +66,16 @@ impl Ssd {
         self.reads = reads;
         self.requests[slot].data = data;
         self.release(slot);
+    }
+
+    /// Brings what is known of the pages of a read into the processor's cache: they may lie anywhere.
+    #[inline]
+    fn prefetch_parts(&self, lsn: u64, sectors: u64) {
+        let page = |lsn: u64| self.flash.media().split(lsn).0;
+        let (first, last) = (page(lsn), page(lsn + sectors - 1));
+        if first != last {
+            (first..=last.min(first + AHEAD)).for_each(|lpn| self.flash.prefetch_stored(lpn));
+        }
     }
 
     /// Whether what is buffered of a read leaves before it is answered.

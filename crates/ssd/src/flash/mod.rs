@@ -626,6 +626,21 @@ impl Flash {
             }
         }
     }
+    /// Brings what is needed to read the page of `lpn` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch_stored(&self, lpn: u32) {
+        if let Some(ppn) = self.map.fragments().single(lpn) {
+            self.media.array().prefetch(ppn);
+            self.media.array().prefetch_places(ppn);
+        }
+    }
+    /// The first bytes that it holds, once that is there.
+    #[inline]
+    pub(crate) fn prefetch_bytes(&self, lpn: u32) {
+        if let Some(ppn) = self.map.fragments().single(lpn) {
+            self.media.array().prefetch_bytes(ppn);
+        }
+    }
     /// The same for the pages of a list that [`Flash::prefetch`] brought.
     #[inline]
     pub(crate) fn prefetch_listed(&self, lpn: u32) {
