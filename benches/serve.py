@@ -7,7 +7,7 @@ so there it is also measured with both on one processor, and on one each.
     benches/serve.py [--rounds N] [--seconds S] [--program PATH] [--transport unix|tcp]
     benches/serve.py --all      every transport that this machine has clients for, without nbdkit
     benches/serve.py --ceiling  the most that it carries: small and large, few and many at a time, by NBD and NVMe/TCP,
-                                with timing off and in real time, by nbdkit's side
+                                with timing off, without clocks and in real time, by nbdkit's side
 
 Needs fio with its nbd engine, nbdkit, and `cargo build --release` (`--all`: with `--examples`, whose `nvme_load` is
 the client of NVMe/TCP). Both servers keep the bytes in memory; nandle also simulates a drive for each request, so
@@ -270,7 +270,7 @@ def main() -> int:
             server.fio("write", 32, 0, "anywhere", "--loops=36", "--bs=64k")
         if args.ceiling:
             program = pathlib.Path(args.program)
-            servers.append(nandle("in real time", *FAST))
+            servers += [nandle("without clocks", "--timing", "none"), nandle("in real time", *FAST)]
             if args.before:
                 servers.append(nandle("before", "--timing", "off", program=args.before))
                 servers.append(nandle("before, in real time", *FAST, program=args.before))

@@ -245,6 +245,8 @@ pub enum Timing {
     Real,
     /// Answer as soon as the model is done.
     Off,
+    /// Answer at once, without clocks: every counter as ever, but no latencies.
+    None,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

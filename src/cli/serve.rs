@@ -74,6 +74,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
     let timing = match args.timing {
         args::Timing::Real => Timing::Real,
         args::Timing::Off => Timing::Off,
+        args::Timing::None => Timing::None,
     };
     let options = Options {
         timing,
@@ -434,7 +435,7 @@ fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<()
     };
     let summary = summarise(ssd, &ended.meter, context);
     if let Some(path) = &args.json {
-        put(path, &live::with_shadows(&summary, ended.report.punctuality.as_ref(), &ended.shadows))?;
+        put(path, &live::with_shadows(&summary, &ended.report, &ended.shadows))?;
         if path.as_os_str() == "-" {
             return Ok(());
         }

@@ -219,6 +219,7 @@ fn table(v: &Value) -> String {
         count(whole(&v["refused"]))
     );
     match &v["lateness_ns"] {
+        Value::Null if v["timing"] == "none" => t.push_str("lateness  the drive has no clocks\n"),
         Value::Null => t.push_str("lateness  timing is off\n"),
         late => {
             let _ = writeln!(

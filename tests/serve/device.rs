@@ -352,6 +352,8 @@ fn bad_input_is_refused_with_one_message() {
         (&["serve", "--nbd", "0", "--device", "nothing"], "no device is called"),
         (&["serve", "--nbd", "0", "--age-with", "prxy"], "age_with"),
         (&["serve", "--fuse", "not/there"], "expected a directory"),
+        (&["serve", "--nbd", "0", "--set", "timing.untimed=true"], "expected --timing none"),
+        (&["serve", "--nbd", "0", "--timing", "none", "--dilation", "2"], "no clock to slow down"),
         (&["serve", "--nbd", "unix:not/there"], "cannot listen at"),
         (&["serve", "--nbd", "0", "--image", "not/there"], "expected a file that can be written"),
         (&["serve", "--nbd", "0", "--image", ".", "--device", "demo"], "not a regular file"),
@@ -369,7 +371,7 @@ fn a_recorded_trace_replays_to_the_same_flash_operations() {
     let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     // Fast flash, so that real time is enough for collection to begin.
     let device = with(SMALL, &["--set", "timing.program_ns=[40000,50000,60000]"]);
-    for timing in ["off", "real"] {
+    for timing in ["off", "real", "none"] {
         let more = ["--timing", timing, "--record", "served.csv", "--json", "served.json"];
         let server = Served::start(dir.path(), &with(&device, &more));
         let total = server.client().bytes / SECTOR as u64;
@@ -379,7 +381,8 @@ fn a_recorded_trace_replays_to_the_same_flash_operations() {
         writer.finish().expect("it runs");
         server.stop();
         let served = json(&std::fs::read_to_string(dir.path().join("served.json")).expect("a summary"));
-        let run = with(&with(&["run"], &device), &["--workload", "served.csv", "--json", "-"]);
+        let mut run = with(&with(&["run"], &device), &["--workload", "served.csv", "--json", "-"]);
+        run.extend((timing == "none").then_some("--untimed"));
         let replayed = json(&good(env!("CARGO_BIN_EXE_nandle"), &run, dir.path()));
         assert!(served["flash"]["erases"].as_u64() > Some(0), "too little load to mean anything");
         for key in ["flash", "buffer", "gc", "wear", "waf"] {

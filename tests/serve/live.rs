@@ -297,6 +297,29 @@ fn shadows_are_in_the_report_and_wrong_ones_refused() {
     }
 }
 
+#[test]
+fn without_clocks_there_are_rates_by_the_wall_and_no_latencies() {
+    let dir = temp();
+    let at = format!("unix:{}", dir.path().join("page").display());
+    let server =
+        Served::start(dir.path(), &with(SMALL, &["--timing", "none", "--shadow", "waflash", "--http", &at]));
+    std::thread::sleep(Duration::from_millis(1200));
+    load(&server, 400, "none");
+    std::thread::sleep(Duration::from_millis(1500));
+    let nandle = |args: &[&str]| good(env!("CARGO_BIN_EXE_nandle"), args, dir.path());
+    let value = json(&nandle(&["stat", "--at", &at, "--json"]));
+    assert_eq!((&value["timing"], &value["lateness_ns"]), (&"none".into(), &Value::Null));
+    for write in [&value["host"]["write"], &value["shadows"][0]["host"]["write"]] {
+        assert_eq!((&write["requests"], &write["lat_ns"]["max"]), (&400.into(), &0.into()), "{value:#}");
+    }
+    let rate = value["host"]["write"]["now"]["iops"].as_f64().expect("a rate");
+    assert!((40.0..=400.0).contains(&rate), "{rate}: there are 400 within a few seconds");
+    let table = nandle(&["stat", "--at", &at]);
+    assert!(table.contains("lateness  the drive has no clocks"), "{table}");
+    let told = server.stop();
+    assert!(told.contains("the drive had no clocks") && !told.contains(" each)"), "{told}");
+}
+
 // ---- nandle stat, nandle top --------------------------------------------------------------------------
 
 #[test]

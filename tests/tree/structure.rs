@@ -154,6 +154,7 @@ fn the_served_drive_imports_downwards() {
             "wink",
             "deadline",
             "outbox",
+            "timing",
             "report",
             "live/snapshot",
             "order",

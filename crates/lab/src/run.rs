@@ -120,7 +120,6 @@ impl Run {
         let mut ssd = Ssd::new(&drive.config, unit, seed).map_err(|e| Error::input(e.to_string()))?;
         let scheme = drive.names();
         drive.complete(&mut ssd);
-        notes.extend(ssd.without_time().into_iter().map(|assumed| format!("untimed: {assumed}")));
         let mut replayer = Replayer::new(ssd, Watch { stop, progress });
         if verify {
             replayer.verify();

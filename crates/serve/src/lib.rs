@@ -34,6 +34,7 @@ pub mod overload;
 pub mod plan;
 mod report;
 mod request;
+mod timing;
 pub mod tls;
 #[cfg(all(feature = "ublk", target_os = "linux"))]
 pub mod ublk;
@@ -44,7 +45,8 @@ mod wink;
 pub use clients::Punctuality;
 pub use clock::Clock;
 pub use device::{Device, Shape};
-pub use driver::{Driver, Ended, Options, Timing};
+pub use driver::{Driver, Ended, Options};
 pub use error::Error;
 pub use report::Report;
 pub use request::{Fault, Io, Outcome};
+pub use timing::Timing;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::clients::{Punctuality, Row, Tally};
 use crate::overload::Overload;
+use crate::timing::Timing;
 
 /// Times of overload that are told one by one.
 const MOST_TIMES: usize = 5;
@@ -28,7 +29,7 @@ pub(crate) struct Health {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Time since the drive was switched on, in nanoseconds: the model's, which is the wall clock's
-    /// unless timing is off.
+    /// in real time.
     pub now_ns: u64,
     /// Commands completed by the drive: reads, writes, trims, flushes.
     pub commands: [u64; KINDS],
@@ -40,14 +41,16 @@ pub struct Report {
     pub refused: u64,
     /// Commands under way.
     pub outstanding: u32,
+    /// When they are answered.
+    pub timing: Timing,
     /// Bytes programmed per byte written by the host; none before the host wrote.
     pub waf: Option<f64>,
-    /// How well it kept up with its clients; none with timing off.
+    /// How well it kept up with its clients; none but in real time.
     pub punctuality: Option<Punctuality>,
 }
 
 impl Report {
-    pub(crate) fn of(ssd: &Ssd, meter: &Meter, punctuality: Option<Punctuality>) -> Self {
+    pub(crate) fn of(ssd: &Ssd, meter: &Meter, timing: Timing, punctuality: Option<Punctuality>) -> Self {
         Self {
             now_ns: ssd.now(),
             commands: std::array::from_fn(|kind| meter.latency[kind].requests),
@@ -55,6 +58,7 @@ impl Report {
             mean_ns: std::array::from_fn(|kind| meter.latency[kind].mean_ns()),
             refused: meter.refused,
             outstanding: ssd.outstanding(),
+            timing,
             waf: meter.waf(ssd),
             punctuality,
         }
@@ -63,11 +67,17 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "after {}:", time(self.now_ns as f64))?;
+        let clocks = self.timing != Timing::None;
+        match clocks {
+            true => write!(f, "after {}:", time(self.now_ns as f64))?,
+            false => f.write_str("in all:")?,
+        }
         for (kind, name) in ["reads", "writes", "trims", "flushes"].into_iter().enumerate() {
             write!(f, " {} {name}", count(self.commands[kind]))?;
-            if self.bytes[kind] > 0 {
-                write!(f, " ({}, {} each)", bytes(self.bytes[kind]), time(self.mean_ns[kind]))?;
+            match self.bytes[kind] {
+                0 => {}
+                moved if clocks => write!(f, " ({}, {} each)", bytes(moved), time(self.mean_ns[kind]))?,
+                moved => write!(f, " ({})", bytes(moved))?,
             }
             f.write_str(if kind + 1 < KINDS { "," } else { "; " })?;
         }
@@ -81,7 +91,8 @@ impl fmt::Display for Report {
         match &self.punctuality {
             Some(punctuality) if punctuality.total.answers > 0 => write!(f, "\n{punctuality}"),
             Some(_) => Ok(()),
-            None => f.write_str("\ntiming is off: answers were not held back to the modelled time"),
+            None if clocks => f.write_str("\ntiming is off: answers were not held back to the modelled time"),
+            None => f.write_str("\nthe drive had no clocks: there are no latencies"),
         }
     }
 }
@@ -131,11 +142,10 @@ impl Punctuality {
         out
     }
 
-    /// The same keys with timing off: nothing was late, and nothing is known.
-    #[must_use]
-    pub fn off() -> Value {
+    /// The same keys with another `timing`: nothing was late, and nothing is known.
+    pub(crate) fn unknown(timing: Timing) -> Value {
         json!({
-            "timing": "off",
+            "timing": timing.name(),
             "dilation": null,
             "asked": null,
             "modelled": null,

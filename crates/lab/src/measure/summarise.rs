@@ -91,6 +91,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let (raw, logical) = (geometry.raw_bytes(), layout.logical_bytes);
     let stats = ssd.stats();
     let untimed = config.timing.untimed;
+    let assumed = ssd.without_time().into_iter().map(|assumed| format!("untimed: {assumed}"));
     let ns = |measured: u64| if untimed { 0 } else { measured };
     let simulated_ns = ns(meter.ended_ns.saturating_sub(meter.begun_ns));
     let flash = flash(ssd);
@@ -119,7 +120,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         complete: context.complete,
         untimed,
         digest: format!("{:016x}", ssd.digest()),
-        notes: context.notes,
+        notes: context.notes.into_iter().chain(assumed).collect(),
         simulated_ns,
         cpu_s: context.cpu_s,
         requests_per_cpu_s: if context.cpu_s > 0.0 { total as f64 / context.cpu_s } else { 0.0 },

@@ -38,9 +38,10 @@ use crate::lock::lock;
 use crate::outbox;
 use crate::report::Health;
 use crate::request::{Job, Message};
+use crate::timing::Timing;
 use crate::{Clock, Error, Fault, Report, Shape};
 
-pub use options::{End, Ended, Options, Timing};
+pub use options::{End, Ended, Options};
 use task::Task;
 
 /// Requests that wait for others that change the same sectors; further ones wait with their clients.
@@ -228,7 +229,7 @@ impl Driver {
 
     fn report(&self) -> Report {
         let real = self.timing == Timing::Real;
-        Report::of(&self.ssd, &self.meter, real.then(|| self.roll.punctuality()))
+        Report::of(&self.ssd, &self.meter, self.timing, real.then(|| self.roll.punctuality()))
     }
 
     fn summary(&mut self) -> Summary {
@@ -272,8 +273,8 @@ impl Driver {
         }
         match self.timing {
             Timing::Real => self.advance(self.clock.now())?,
-            Timing::Off if !self.tasks.is_empty() => self.run_until_something_completes()?,
-            Timing::Off => {}
+            _ if !self.tasks.is_empty() => self.run_until_something_completes()?,
+            _ => {}
         }
         if self.is_cut() {
             return Ok(Turn::Over(true));
@@ -287,9 +288,9 @@ impl Driver {
             return Turn::Again;
         }
         let event = match (self.timing, self.next_event()) {
-            (Timing::Off, _) if !self.tasks.is_empty() => return Turn::Again,
-            (Timing::Off, _) => None,
             (Timing::Real, at) => at,
+            _ if !self.tasks.is_empty() => return Turn::Again,
+            _ => None,
         };
         let look = (!self.inbox.is_empty() && self.inbox.looks()).then_some(self.next_look);
         let until = event.into_iter().chain(look).min();
@@ -324,9 +325,9 @@ impl Driver {
             return Ok(true);
         }
         let next = match self.timing {
-            Timing::Off if !self.tasks.is_empty() => return Ok(true),
-            Timing::Off => None,
             Timing::Real => self.next_event(),
+            _ if !self.tasks.is_empty() => return Ok(true),
+            _ => None,
         };
         // Nobody sets an alarm for a thread that is awake: it will look itself.
         Ok(match (self.asleep_until, next) {
@@ -342,7 +343,7 @@ impl Driver {
         let number = self.next_task;
         self.job(job, false)?;
         // No longer than this one takes: whoever brings requests has a client of its own to hear.
-        while self.timing == Timing::Off && self.tasks.contains_key(&number) && !self.is_cut() {
+        while self.timing != Timing::Real && self.tasks.contains_key(&number) && !self.is_cut() {
             self.run_until_something_completes()?;
         }
         Ok(())

@@ -8,26 +8,7 @@ use nandle_ssd::Ssd;
 
 use crate::Report;
 use crate::live::shadow::Shadow;
-
-/// When answers are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Timing {
-    /// At the modelled time.
-    #[default]
-    Real,
-    /// As soon as the model is done.
-    Off,
-}
-
-impl Timing {
-    /// As `--timing` and every view call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Real => "real",
-            Self::Off => "off",
-        }
-    }
-}
+use crate::timing::Timing;
 
 /// How a drive is served.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,10 @@
 use nandle_lab::units::{count, time};
 use nandle_ssd::nand::Time;
 
-use super::{Driver, Timing};
+use super::Driver;
 use crate::Error;
 use crate::order::{Answer, Kind, Late, Order};
+use crate::timing::Timing;
 
 /// The latest that commands can be made.
 const LATEST: Time = 600_000_000_000;
@@ -34,8 +35,11 @@ impl Driver {
         match order {
             Order::Show => Ok(String::new()),
             Order::Latency { ns, of, requests } => {
-                if self.timing == Timing::Off {
-                    return Err("with --timing off nothing takes time; expected a drive in real time".into());
+                if self.timing != Timing::Real {
+                    let timing = self.timing.name();
+                    return Err(format!(
+                        "with --timing {timing} nothing takes time; expected a drive in real time"
+                    ));
                 }
                 if ns > LATEST || requests == Some(0) {
                     return Err(format!(

@@ -4,12 +4,13 @@ use nandle_io::{Command, Completion, Op, Status};
 use nandle_ssd::nand::Time;
 use nandle_trace::Request as Traced;
 
+use super::Driver;
 use super::task::{Changes, Task};
-use super::{Driver, Timing};
 use crate::clients::Due;
 use crate::live::shadow::Counts;
 use crate::plan::{self, Step, Then};
 use crate::request::Job;
+use crate::timing::Timing;
 use crate::{Error, Fault};
 
 /// Zeros that are programmed go to the drive in writes of this size.
@@ -202,7 +203,7 @@ impl Driver {
         let Completion { id, at, status, data, .. } = completion;
         let Some(task) = self.tasks.get_mut(&id) else {
             // The flush at the end is nobody's.
-            self.meter.completed(Op::Flush, 0, at.saturating_sub(self.closing), at, &self.ssd);
+            self.meter.completed(Op::Flush, 0, self.ssd.took(self.closing, at), at, &self.ssd);
             return Ok(());
         };
         let good = status == Status::Ok;
@@ -212,9 +213,9 @@ impl Driver {
         if merges {
             // It counts when it is over.
         } else if task.op.concerns_objects() {
-            self.meter.called(task.op, good, at.saturating_sub(since), at, &self.ssd);
+            self.meter.called(task.op, good, self.ssd.took(since, at), at, &self.ssd);
         } else if good {
-            let ns = at.saturating_sub(since);
+            let ns = self.ssd.took(since, at);
             self.meter.completed(task.op, task.bytes, ns, at, &self.ssd);
             task.client.cost(task.op, task.bytes, ns);
             if let Some(window) = &mut self.window {

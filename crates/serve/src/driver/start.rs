@@ -11,13 +11,14 @@ use nandle_ssd::nand::Silicon;
 use nandle_trace::Format;
 
 use super::faults::Faults;
-use super::{Driver, Options, Timing};
+use super::{Driver, Options};
 use crate::buffers::Buffers;
 use crate::clients::Roll;
 use crate::device::Seat;
 use crate::image::Opened;
 use crate::live::shadow;
 use crate::report::Health;
+use crate::timing::Timing;
 use crate::{Clock, Device, Error, Shape};
 
 /// Memory that a drive may take before its first request.
@@ -31,17 +32,27 @@ impl Driver {
     /// # Errors
     /// If the configuration does not stand, or image or trace cannot be written.
     pub fn start(drive: &Drive, image: Option<Opened>, options: &Options) -> Result<(Self, Device), Error> {
-        let config = &drive.config;
+        if drive.config.timing.untimed && options.timing != Timing::None {
+            return Err(Error::input(
+                "timing.untimed = true: a drive without clocks keeps no time; expected --timing none",
+            ));
+        }
+        let clocked = |drive: &Drive| match options.timing {
+            Timing::None => drive.clone().untimed(),
+            _ => drive.clone(),
+        };
+        let config = &clocked(drive).config;
         let dilation = options.dilation.unwrap_or(1.0);
         if !(1.0..=MOST_DILATION).contains(&dilation) {
             return Err(Error::input(format!(
                 "--dilation {dilation}: expected a factor from 1 to {MOST_DILATION:.0}"
             )));
         }
-        if dilation != 1.0 && options.timing == Timing::Off {
-            return Err(Error::input(
-                "--dilation: with --timing off there is no clock to slow down; expected one of the two",
-            ));
+        if dilation != 1.0 && options.timing != Timing::Real {
+            return Err(Error::input(format!(
+                "--dilation: with --timing {} there is no clock to slow down; expected one of the two",
+                options.timing.name()
+            )));
         }
         if config.precondition.age_with.is_some() {
             return Err(Error::input(
@@ -97,7 +108,7 @@ impl Driver {
                 (ssd, image)
             }
         };
-        ssd.take_huge_pages(options.timing == Timing::Off);
+        ssd.take_huge_pages(options.timing != Timing::Real);
         let mut changes = Vec::new();
         ssd.take_changes(&mut changes);
         if let Some(image) = &mut image {
@@ -121,7 +132,7 @@ impl Driver {
         let mut feeds = Vec::new();
         let mut shadows = Vec::new();
         for (name, other) in &options.shadows {
-            let (feed, running) = shadow::start(name, other, options.seed, shape.bytes)?;
+            let (feed, running) = shadow::start(name, &clocked(other), options.seed, shape.bytes)?;
             feeds.push(feed);
             shadows.push(running);
         }

@@ -124,15 +124,20 @@ fn columns(points: &[&Point]) -> Value {
     let pairs = || points.windows(2).map(|pair| (pair[0], pair[1]));
     let column = |f: &dyn Fn(&Point, &Point) -> Value| pairs().map(|(a, b)| f(a, b)).collect::<Value>();
     let rate = |f: &dyn Fn(&Point) -> u64| column(&|a, b| short(b.rate(a, f)));
-    // Over the host's bytes of the same interval.
-    let part = |f: &dyn Fn(&Point) -> u64| {
+    // Bytes of an interval, over what the host wrote in it.
+    let part = |f: &dyn Fn(&Point, &Point) -> u64| {
         column(&|a, b| {
             let written = b.written - a.written;
-            if written == 0 { Value::Null } else { short((f(b) - f(a)) as f64 / written as f64) }
+            if written == 0 { Value::Null } else { short(f(a, b) as f64 / written as f64) }
         })
     };
-    let cause = |cause: Cause| part(&|p| p.programmed[cause as usize]);
-    let host_pages = |p: &Point| p.programmed[Cause::Host as usize] + p.programmed[Cause::Rmw as usize];
+    let cause = |cause: Cause| part(&|a, b| b.programmed[cause as usize] - a.programmed[cause as usize]);
+    let host_pages = |a: &Point, b: &Point| {
+        let of = |p: &Point| p.programmed[Cause::Host as usize] + p.programmed[Cause::Rmw as usize];
+        of(b) - of(a)
+    };
+    // A page that is open counts as programmed before all that it will hold does.
+    let host = |a: &Point, b: &Point| (b.host_bytes - a.host_bytes).min(host_pages(a, b));
     let latency = |kind: usize, share: usize| column(&|_, b| json!(b.latency[kind][share]));
     let shadows = points.last().map_or(0, |p| p.shadows.len());
     let shadow = |n: usize| {
@@ -150,8 +155,8 @@ fn columns(points: &[&Point]) -> Value {
         "read_bw_bytes": rate(&|p| p.bytes[0]),
         "write_bw_bytes": rate(&|p| p.bytes[1]),
         "waf_parts": {
-            "host": part(&|p| p.host_bytes.min(host_pages(p))),
-            "padding": part(&|p| host_pages(p) - p.host_bytes.min(host_pages(p))),
+            "host": part(&host),
+            "padding": part(&|a, b| host_pages(a, b) - host(a, b)),
             "gc": cause(Cause::Gc),
             "merge": cause(Cause::Merge),
             "map": cause(Cause::Map),
@@ -200,6 +205,21 @@ mod tests {
         let p99 = json["whole"]["write_lat_ns"]["99"].as_array().expect("a column");
         assert_eq!(p99.iter().filter(|v| **v == 5000).count(), 1);
         assert!(of("whole", "read_iops").iter().all(|v| v == 0));
+    }
+
+    #[test]
+    fn a_page_that_fills_later_is_no_padding_of_that_time() {
+        let mut history = History::default();
+        let mut pages = 0;
+        // A page of 16 KiB opens, fills, and the next one opens.
+        for host_bytes in [0, 4096, 16384, 20480] {
+            pages += u64::from(host_bytes % 16384 == 4096);
+            let mut point = Point { written: host_bytes, host_bytes, ..Point::default() };
+            point.programmed[Cause::Host as usize] = pages * 16384;
+            history.push(point);
+        }
+        let parts = &history.json()["recent"]["waf_parts"];
+        assert_eq!((&parts["host"], &parts["padding"]), (&json!([1, 0, 1]), &json!([3, 0, 3])));
     }
 
     #[test]

@@ -20,9 +20,9 @@ use nandle_lab::config::Drive;
 use nandle_lab::measure::summary::Summary;
 use serde_json::Value;
 
-use crate::driver::Timing;
 use crate::lock::lock;
-use crate::{Device, Error, Punctuality};
+use crate::timing::Timing;
+use crate::{Device, Error, Punctuality, Report};
 use shadow::Shadow;
 use view::Book;
 
@@ -50,6 +50,7 @@ impl View {
 
 struct Shared {
     device: Device,
+    timing: Timing,
     shadows: Vec<Shadow>,
     view: Mutex<Arc<View>>,
     summary: Mutex<Option<(Instant, Arc<String>)>>,
@@ -85,6 +86,7 @@ impl Monitor {
         let mut book = Book::new(drive, timing, seed, shadows.clone());
         let shared = Arc::new(Shared {
             device,
+            timing,
             shadows,
             view: Mutex::default(),
             summary: Mutex::default(),
@@ -168,10 +170,8 @@ impl Watcher {
             return Some(text.clone());
         }
         let mut value = serde_json::to_value(self.0.device.summary()?).ok()?;
-        add_punctuality(
-            &mut value,
-            self.0.device.whose().is_timed().then(|| self.0.device.punctuality()).as_ref(),
-        );
+        let known = self.0.device.whose().is_timed().then(|| self.0.device.punctuality());
+        add_punctuality(&mut value, self.0.timing, known.as_ref());
         value["shadows"] = self.0.shadows.iter().map(Shadow::json).collect();
         let text = Arc::new(format!("{value:#}\n"));
         *kept = Some((Instant::now(), text.clone()));
@@ -179,18 +179,18 @@ impl Watcher {
     }
 }
 
-fn add_punctuality(summary: &mut Value, punctuality: Option<&Punctuality>) {
-    let keys = punctuality.map_or_else(Punctuality::off, Punctuality::json);
+fn add_punctuality(summary: &mut Value, timing: Timing, punctuality: Option<&Punctuality>) {
+    let keys = punctuality.map_or_else(|| Punctuality::unknown(timing), Punctuality::json);
     if let (Value::Object(summary), Value::Object(keys)) = (summary, keys) {
         summary.extend(keys);
     }
 }
 
-/// The keys of a summary, those of how the host kept up (none with timing off), and those of its shadows.
+/// The keys of a summary, those of how the host kept up (which is known in real time), and those of its shadows.
 #[must_use]
-pub fn with_shadows(summary: &Summary, punctuality: Option<&Punctuality>, shadows: &[Shadow]) -> Value {
+pub fn with_shadows(summary: &Summary, report: &Report, shadows: &[Shadow]) -> Value {
     let mut value = serde_json::to_value(summary).unwrap_or_default();
-    add_punctuality(&mut value, punctuality);
+    add_punctuality(&mut value, report.timing, report.punctuality.as_ref());
     if !shadows.is_empty() {
         value["shadows"] = shadows.iter().map(Shadow::json).collect();
     }

@@ -344,7 +344,8 @@ impl Worker {
             let Some((op, counts)) = self.under_way.remove(&completion.id) else { continue };
             self.trace.completed += 1;
             let Some((since, bytes)) = counts else { continue };
-            let (at, ns) = (completion.at, completion.at.saturating_sub(since));
+            let at = completion.at;
+            let ns = self.ssd.took(since, at);
             let good = completion.status == Status::Ok;
             match op {
                 Op::FlashAlloc | Op::FlashFree => self.meter.called(op, good, ns, at, &self.ssd),

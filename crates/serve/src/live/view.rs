@@ -13,7 +13,7 @@ use super::history::{History, Point, SHARES};
 use super::shadow::Shadow;
 use super::snapshot::{Snapshot, Window};
 use crate::clients::Punctuality;
-use crate::driver::Timing;
+use crate::timing::Timing;
 
 /// Seconds that count as now.
 const NOW: usize = 10;
@@ -90,8 +90,8 @@ impl Book {
         };
         let point = Point {
             wall_ns: snapshot.wall_ns,
-            // In real time the drive's last event may be long over; without, its clock runs ahead of the wall's.
-            drive_ns: if self.timing == Timing::Real { snapshot.wall_ns } else { snapshot.now_ns },
+            // In real time the drive's last event may be long over; with timing off its clock runs ahead of the wall's.
+            drive_ns: if self.timing == Timing::Off { snapshot.now_ns } else { snapshot.wall_ns },
             requests: snapshot.requests,
             bytes: snapshot.bytes,
             written: snapshot.written,
@@ -206,7 +206,7 @@ impl Book {
     /// The keys of [`Punctuality::json`], with the lateness of now and the sentence on overload.
     fn punctual(&self) -> Map<String, Value> {
         let known = self.punctuality.as_ref().filter(|_| self.timing == Timing::Real);
-        let mut out = known.map_or_else(Punctuality::off, Punctuality::json);
+        let mut out = known.map_or_else(|| Punctuality::unknown(self.timing), Punctuality::json);
         if let Some(punctuality) = known {
             let mut now = Window::default();
             self.recent.iter().for_each(|window| now.add(window));

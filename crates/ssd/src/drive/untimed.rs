@@ -1,10 +1,18 @@
 //! What is taken for granted on a drive without clocks, where a policy looks at time.
 
+use nandle_nand::Time;
+
 use super::Ssd;
 use crate::collect::victim::VictimKind;
 use crate::space::Fold;
 
 impl Ssd {
+    /// How long it took from `since` to `at`: no time without clocks.
+    #[inline]
+    pub fn took(&self, since: Time, at: Time) -> Time {
+        if self.config.timing.untimed { 0 } else { at.saturating_sub(since) }
+    }
+
     /// What the drive's policies take for granted where time does not count (`timing.untimed`); nothing if it does.
     pub fn without_time(&self) -> Vec<&'static str> {
         let config = &self.config;
