@@ -326,6 +326,12 @@ MUTANTS = {
          "-p nandle-nand --lib places::"),
     ],
     "serve": [
+        ("a page that fills later makes the padding of a second negative",
+         "(b.host_bytes - a.host_bytes).min(host_pages(a, b));", "b.host_bytes - a.host_bytes;", "-p nandle-serve --lib live::history"),
+        ("rates of a drive without clocks are by its time", "if self.timing == Timing::Off { snapshot.now_ns }",
+         "if self.timing != Timing::Real { snapshot.now_ns }", "--test serve live::without"),
+        ("a drive with clocks may be told that it has none",
+         "if drive.config.timing.untimed && options.timing != Timing::None {", "if false {", "--test serve device::bad"),
         ("the image lags behind the answers", "if !self.changes.is_empty() {", "if self.changes.len() > 32 {", "--test serve device::"),
         ("a read-modify-write of the server does not keep others away",
          "if self.must_wait(number, changes) {", "if false {", "--test serve device::"),

@@ -313,7 +313,7 @@ fn without_clocks_there_are_rates_by_the_wall_and_no_latencies() {
         assert_eq!((&write["requests"], &write["lat_ns"]["max"]), (&400.into(), &0.into()), "{value:#}");
     }
     let rate = value["host"]["write"]["now"]["iops"].as_f64().expect("a rate");
-    assert!((40.0..=400.0).contains(&rate), "{rate}: there are 400 within a few seconds");
+    assert!((1.0..=400.0).contains(&rate), "{rate}: there are 400 in more than a second");
     let table = nandle(&["stat", "--at", &at]);
     assert!(table.contains("lateness  the drive has no clocks"), "{table}");
     let told = server.stop();

@@ -26,7 +26,7 @@ impl Ssd {
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
             cursor += len;
-            if cursor < sectors {
+            if cursor < sectors && self.unit() > 0 {
                 self.flash.prefetch_bytes(lpn + 1);
             }
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
