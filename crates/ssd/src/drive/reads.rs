@@ -22,13 +22,12 @@ impl Ssd {
         data.clear();
         data.reserve(sectors as usize * self.unit());
         let mut flashed = false;
-        self.prefetch_parts(lsn, sectors);
         while cursor < sectors {
             let (lpn, mask, len) = self.part(lsn, sectors, cursor);
-            cursor += len;
-            if cursor < sectors && self.unit() > 0 {
-                self.flash.prefetch_bytes(lpn + 1);
+            if cursor == 0 && len < sectors {
+                self.prefetch_parts(lsn, sectors);
             }
+            cursor += len;
             let buffered = self.buffer.as_ref().map_or(0, |b| b.mask(lpn)) & mask;
             let rest = mask & !buffered;
             let before = reads.len();
@@ -48,6 +47,9 @@ impl Ssd {
                 self.flash.stats_mut().unmapped_reads += u64::from(stored != rest);
             }
             if self.unit() > 0 {
+                if cursor < sectors {
+                    self.flash.prefetch_bytes(lpn + 1);
+                }
                 self.collect_data(lpn, mask, buffered, &mut data);
             }
             let gone = self.flash.unreadable(lpn, rest);
@@ -69,13 +71,11 @@ impl Ssd {
     }
 
     /// Brings what is known of the pages of a read into the processor's cache: they may lie anywhere.
-    #[inline]
+    #[inline(never)]
     fn prefetch_parts(&self, lsn: u64, sectors: u64) {
         let page = |lsn: u64| self.flash.media().split(lsn).0;
         let (first, last) = (page(lsn), page(lsn + sectors - 1));
-        if first != last {
-            (first..=last.min(first + AHEAD)).for_each(|lpn| self.flash.prefetch_stored(lpn));
-        }
+        (first..=last.min(first + AHEAD)).for_each(|lpn| self.flash.prefetch_stored(lpn));
     }
 
     /// Whether what is buffered of a read leaves before it is answered.

@@ -635,7 +635,7 @@ impl Flash {
         }
     }
     /// The first bytes that it holds, once that is there.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn prefetch_bytes(&self, lpn: u32) {
         if let Some(ppn) = self.map.fragments().single(lpn) {
             self.media.array().prefetch_bytes(ppn);
