@@ -214,7 +214,7 @@ pub struct Row {
     pub what: String,
     /// Which of the connections it was, counted from 1; none for several that are gone.
     pub connection: Option<u64>,
-    /// What became of its requests in time; empty with timing off.
+    /// What became of its requests in time; empty but in real time.
     pub tally: Tally,
     /// What the flash programmed for it.
     pub flash: Charged,

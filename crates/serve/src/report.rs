@@ -68,9 +68,10 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clocks = self.timing != Timing::None;
-        match clocks {
-            true => write!(f, "after {}:", time(self.now_ns as f64))?,
-            false => f.write_str("in all:")?,
+        if clocks {
+            write!(f, "after {}:", time(self.now_ns as f64))?;
+        } else {
+            f.write_str("in all:")?;
         }
         for (kind, name) in ["reads", "writes", "trims", "flushes"].into_iter().enumerate() {
             write!(f, " {} {name}", count(self.commands[kind]))?;

@@ -136,8 +136,8 @@ impl std::fmt::Display for Fault {
 /// What a read returned (empty for everything else), or why the request failed.
 pub type Outcome = Result<Vec<u8>, Fault>;
 
-/// What is done with the outcome, and when it should have left: none with timing off, and where the drive was not
-/// asked.
+/// What is done with the outcome, and when it should have left: that is known in real time alone, and where the drive
+/// was asked.
 pub(crate) type Reply = Box<dyn FnOnce(Outcome, Option<Due>) + Send>;
 
 /// A request on its way to the driver.

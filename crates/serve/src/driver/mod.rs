@@ -3,8 +3,8 @@
 //! Requests are submitted at the time at which their first bytes were there, and answered when the
 //! wall clock has passed their completion in the model: never before, and late by what
 //! [`crate::clients`] says. While its thread sleeps, a request is carried out on the thread that brings it
-//! (`Device::submit`), so that it waits for no other. With timing off the drive's clock runs as fast as
-//! the model computes. Every event is carried out one by one and what it changed on flash is in the
+//! (`Device::submit`), so that it waits for no other. Without real time the drive's clock, if it has one, runs
+//! as fast as the model computes. Every event is carried out one by one and what it changed on flash is in the
 //! image before anything that follows from it is answered.
 
 mod faults;
@@ -46,7 +46,7 @@ use task::Task;
 
 /// Requests that wait for others that change the same sectors; further ones wait with their clients.
 const BACKLOG: usize = 64;
-/// With timing off, completions whose answers leave together.
+/// Without real time, completions whose answers leave together.
 const TOGETHER: u32 = 8;
 /// How long the drive is looked at at a time, in nanoseconds, and since when it is not busy without a request.
 const SLICE: Time = 50_000;
