@@ -472,6 +472,11 @@ impl Array {
         self.contents.huge_pages = yes;
     }
 
+    /// Most pages are about to be programmed.
+    pub fn expect_full(&mut self) {
+        self.oob.expect_full();
+    }
+
     /// Keeps `bytes` as the contents of the sectors from sector `at` of `ppn`.
     pub fn fill(&mut self, ppn: Ppn, at: u32, bytes: &[u8]) {
         if self.unit() != 0 {
@@ -609,6 +614,16 @@ impl Array {
         }
     }
 
+    /// Brings the out-of-band area of a page into the processor's cache.
+    #[inline]
+    pub fn prefetch_oob(&self, ppn: Ppn) {
+        self.oob.prefetch(self.index(ppn));
+    }
+    /// The logical page of a page that holds one at home.
+    #[inline]
+    pub fn lpn_at_home(&self, ppn: Ppn) -> Option<u32> {
+        self.oob.lpn_at_home(self.index(ppn))
+    }
     /// Brings what is known of a page and its block into the processor's cache.
     #[inline]
     pub fn prefetch(&self, ppn: Ppn) {

@@ -32,6 +32,7 @@ mod superblock;
 mod timers;
 mod timing;
 mod weave;
+mod zeros;
 
 pub use array::{Array, BlockCondition, Change, Silicon};
 pub use cell::{Cell, CellKind, PageType, ProgramOrder};
@@ -47,3 +48,4 @@ pub use slc::SlcMode;
 pub use timers::Time;
 pub use timing::{ReadRetry, Scheduler, Suspend, Timing, TimingError};
 pub use weave::Superblocks;
+pub use zeros::{Word, Zeros};

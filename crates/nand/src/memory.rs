@@ -11,10 +11,16 @@ pub fn zeros(bytes: usize, huge_pages: bool) -> MmapMut {
     let Ok(memory) = MmapMut::map_anon(bytes) else {
         handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
     };
-    // Systems without them do as well, more slowly.
-    #[cfg(target_os = "linux")]
     if huge_pages {
-        let _ = memory.advise(memmap2::Advice::HugePage);
+        in_huge_pages(&memory);
     }
     memory
+}
+
+/// What of `memory` is not yet taken is taken in huge pages, if the system has them; without them all goes more slowly.
+pub fn in_huge_pages(memory: &MmapMut) {
+    #[cfg(target_os = "linux")]
+    let _ = memory.advise(memmap2::Advice::HugePage);
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
 }

@@ -1,9 +1,8 @@
 //! The out-of-band area: what a physical page says of itself, and the only reverse map there is.
 
-use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
-use crate::Ppn;
+use crate::{Ppn, Zeros};
 
 /// What a physical page is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +106,13 @@ impl Extents<'_> {
 
 const LIST: u64 = 8;
 
+/// Of a drive of more pages most runs write few, some in each plane: huge pages would mostly stay empty.
+const LARGE: usize = 1 << 25;
+
 /// The out-of-band areas of all pages, one word each; extent lists lie in a side table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct OobStore {
-    words: Vec<u64>,
+    words: Zeros<u64, 8>,
     lists: Vec<SmallVec<[Extent; 2]>>,
     free: Vec<u32>,
 }
@@ -118,23 +120,28 @@ pub(crate) struct OobStore {
 // word: kind 3 | list 1 | lpn or list index 32 | start (of a list: owner) 6 | len-1 6 | stream 16
 impl OobStore {
     pub fn new(pages: usize) -> Self {
-        Self { words: vec![0; pages], lists: Vec::new(), free: Vec::new() }
+        Self {
+            words: if pages <= LARGE { Zeros::new(pages) } else { Zeros::sparse(pages) },
+            lists: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+    /// Most of them are about to be written.
+    pub fn expect_full(&mut self) {
+        self.words.expect_full();
     }
     #[inline(always)]
     pub fn set(&mut self, index: usize, oob: &Oob<'_>) {
-        debug_assert_eq!(self.words[index], 0, "program over a written page");
+        debug_assert_eq!(self.words.at(index), 0, "program over a written page");
         debug_assert!(oob.owner == Oob::PLAIN || matches!(oob.extents, Extents::List(_)));
         let tail = |start: u64, len: u64| start << 36 | (len - 1) << 42 | u64::from(oob.stream) << 48;
-        self.words[index] = oob.kind as u64
-            | match oob.extents {
-                Extents::Home { lpn, start, len } => {
-                    u64::from(lpn) << 4 | tail(u64::from(start), u64::from(len))
-                }
-                Extents::List(list) => {
-                    LIST | u64::from(self.keep_list(list)) << 4
-                        | tail(u64::from(oob.owner & Oob::LAST_OWNER), 1)
-                }
-            };
+        let shape = match oob.extents {
+            Extents::Home { lpn, start, len } => u64::from(lpn) << 4 | tail(u64::from(start), u64::from(len)),
+            Extents::List(list) => {
+                LIST | u64::from(self.keep_list(list)) << 4 | tail(u64::from(oob.owner & Oob::LAST_OWNER), 1)
+            }
+        };
+        self.words.set(index, oob.kind as u64 | shape);
     }
     /// Lays an extent list in the side table.
     fn keep_list(&mut self, list: &[Extent]) -> u32 {
@@ -147,7 +154,7 @@ impl OobStore {
     }
     #[inline]
     pub fn get(&self, index: usize) -> Oob<'_> {
-        let word = self.words[index];
+        let word = self.words.at(index);
         let number = (word >> 4) as u32;
         let owner = self.owner(index);
         let extents = if word & LIST == 0 {
@@ -157,22 +164,29 @@ impl OobStore {
         };
         Oob { kind: PageUse::from_bits(word), owner, stream: (word >> 48) as u16, extents }
     }
+    /// The logical page of a page that holds one at home.
+    #[inline]
+    pub fn lpn_at_home(&self, index: usize) -> Option<u32> {
+        let word = self.words.at(index);
+        (word & LIST == 0).then_some((word >> 4) as u32)
+    }
     #[inline]
     pub fn kind(&self, index: usize) -> PageUse {
-        PageUse::from_bits(self.words[index])
+        PageUse::from_bits(self.words.at(index))
     }
     #[inline]
     pub fn owner(&self, index: usize) -> u8 {
-        let word = self.words[index];
+        let word = self.words.at(index);
         if word & LIST == 0 { Oob::PLAIN } else { (word >> 36 & 63) as u8 }
     }
     #[inline]
     pub fn stream(&self, index: usize) -> u16 {
-        (self.words[index] >> 48) as u16
+        (self.words.at(index) >> 48) as u16
     }
     #[inline]
     pub fn clear(&mut self, index: usize) {
-        let word = std::mem::take(&mut self.words[index]);
+        let word = self.words.at(index);
+        self.words.set(index, 0);
         if word & LIST != 0 {
             let slot = (word >> 4) as u32;
             self.lists[slot as usize] = SmallVec::new();
@@ -185,12 +199,12 @@ impl OobStore {
     }
     pub fn tear(&mut self, index: usize) {
         self.clear(index);
-        self.words[index] = PageUse::Torn as u64;
+        self.words.set(index, PageUse::Torn as u64);
     }
     /// Brings the word near before it is needed.
     #[inline]
     pub fn prefetch(&self, index: usize) {
-        prefetch_index(&self.words, index);
+        self.words.prefetch(index);
     }
 }
 

@@ -11,7 +11,6 @@
 mod catalog;
 mod error;
 mod linked;
-mod zeros;
 
 pub mod controller;
 

@@ -5,7 +5,7 @@
 
 use prefetch_index::prefetch_index;
 
-use crate::zeros::Zeros;
+use nandle_nand::Zeros;
 
 /// Pages in a run, as a power of two.
 const BITS: u32 = 6;
@@ -15,7 +15,7 @@ const PAGES: usize = 1 << BITS;
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The place of each run in `slots`; run 0 there has no slots and stands for all those that are not kept.
-    runs: Zeros,
+    runs: Zeros<u32, 4>,
     /// Slot + 1 of each page of the runs that are kept, 0 = not buffered.
     slots: Vec<[u32; PAGES]>,
     /// Slots in each of these runs.

@@ -1,6 +1,6 @@
 //! A job: one victim of a plane, emptied a few copies at a time and erased.
 
-use nandle_nand::{Block, Done, Extents};
+use nandle_nand::{Block, Done, Ppn};
 use smallvec::SmallVec;
 
 use super::Collect;
@@ -170,9 +170,7 @@ impl Collect {
         for _ in 0..copies {
             flash.count_stream(from, false);
         }
-        if !flash.media().copies_at_once() {
-            prefetch_next(flash, block, page);
-        }
+        prefetch_ahead(flash, ppn, page);
     }
 
     /// Finds `plane` a victim, if it needs one and there is one.
@@ -250,9 +248,7 @@ impl Collect {
         (job.paced, job.paid) = (paced.then(|| flash.programs().1), 0);
         job.valid = flash.blocks().valid(block);
         flash.space_mut().set_stuck(plane, false);
-        if flash.media().copies_at_once() {
-            prefetch_map(flash, block);
-        }
+        (0..AHEAD).for_each(|page| prefetch_ahead(flash, flash.geometry().ppn(block, page), page));
     }
 
     /// Where copies go. After a power cut in the middle of a collection, torn pages may have used up
@@ -375,31 +371,27 @@ fn fills(plane: u32, pages: u32, flash: &Flash) -> bool {
     pages >= cold + kept
 }
 
-/// All of `block` is about to be copied, a few pages at a time: brings the map of its pages into the processor's
-/// cache.
-fn prefetch_map(flash: &Flash, block: Block) {
-    let array = flash.array();
-    let mut from = 0;
-    while let Some(page) = flash.blocks().next_live(block, from) {
-        if let Extents::Home { lpn, .. } = array.oob(flash.geometry().ppn(block, page)).extents {
-            flash.fragments().prefetch(lpn);
-        }
-        from = page + 1;
-    }
-}
+/// So many pages before it is copied, what is known of a page is brought into the processor's cache: a few turns of a
+/// plane among all others, and few enough to be still there.
+const AHEAD: u32 = 16;
 
-/// Page `page` of `block` is on its way: brings what the next copy needs into the processor's cache.
+/// The page at `ppn`, of this number in its block, is on its way: brings what later copies need into the processor's
+/// cache. That of all pages of a victim at once would be gone again when its last ones are copied.
 #[inline]
-fn prefetch_next(flash: &Flash, block: Block, page: u32) {
+fn prefetch_ahead(flash: &Flash, ppn: Ppn, page: u32) {
     /// Out-of-band words of a cache line.
     const LINE: u32 = 8;
-    let array = flash.array();
-    if page + LINE < flash.geometry().pages_per_block {
-        array.prefetch(flash.geometry().ppn(block, page + LINE));
+    let (array, fragments) = (flash.array(), flash.fragments());
+    let later = |by: u32| (page + by < flash.geometry().pages_per_block).then_some(Ppn(ppn.0 + by));
+    let Some(next) = later(AHEAD) else { return };
+    if let Some(lpn) = array.lpn_at_home(next) {
+        fragments.prefetch(lpn);
     }
-    if let Some(next) = flash.blocks().next_live(block, page + 1)
-        && let Extents::Home { lpn, .. } = array.oob(flash.geometry().ppn(block, next)).extents
+    let Some(after) = later(2 * AHEAD) else { return };
+    array.prefetch_oob(after);
+    if fragments.have_leaves()
+        && let Some(lpn) = later(2 * AHEAD - LINE).and_then(|ppn| array.lpn_at_home(ppn))
     {
-        flash.fragments().prefetch(lpn);
+        fragments.prefetch_leaf(lpn);
     }
 }

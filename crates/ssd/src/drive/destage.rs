@@ -265,16 +265,20 @@ impl Ssd {
         true
     }
 
-    /// Who came after `slot` will mostly leave after it, and came long ago: brings what is known of its page into the
-    /// processor's cache.
+    /// Who came after `slot` will mostly leave after it, and came long ago: brings what is known of the next pages into the
+    /// processor's cache, of each first what leads to the rest.
     #[inline(always)]
     fn prefetch_next(&self, buffer: &Buffer, slot: u32) {
-        let Some(next) = buffer.newer(slot) else { return };
-        let lpn = buffer.entry(next).lpn;
-        buffer.prefetch_slot(lpn);
-        self.flash.fragments().prefetch(lpn);
-        if let Some(later) = buffer.newer(next) {
-            let lpn = buffer.entry(later).lpn;
+        let mut leaving = std::iter::successors(buffer.newer(slot), |&slot| buffer.newer(slot));
+        let mut next = || leaving.next().map(|slot| buffer.entry(slot).lpn);
+        if let Some(lpn) = next() {
+            self.flash.prefetch(lpn);
+        }
+        if let Some(lpn) = next() {
+            buffer.prefetch_slot(lpn);
+            self.flash.fragments().prefetch(lpn);
+        }
+        if let Some(lpn) = next() {
             buffer.prefetch_run(lpn);
             self.flash.fragments().prefetch_leaf(lpn);
         }

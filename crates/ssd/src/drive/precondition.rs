@@ -29,6 +29,7 @@ impl Ssd {
         let p = &self.config.precondition;
         let (used, valid) = ((p.used * pages).round() as u64, (p.valid * pages).round() as u64);
         if used > 0 {
+            self.flash.media_mut().array_mut().expect_full();
             self.fill_to(used, valid, &mut Stream::new(seed, "precondition"));
             self.format_map();
             self.seal_format();

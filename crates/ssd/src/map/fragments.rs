@@ -93,6 +93,11 @@ impl Fragments {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Whether something leads to the words, that is to be brought near before they are.
+    #[inline]
+    pub(crate) fn have_leaves(&self) -> bool {
+        self.words.in_leaves()
+    }
     /// Brings what leads to the word of `lpn` into the processor's cache.
     #[inline]
     pub(crate) fn prefetch_leaf(&self, lpn: u32) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::zeros::Zeros;
+use nandle_nand::Zeros;
 
 /// Words of a leaf: a line of the processor's cache.
 const LEAF: usize = 16;
@@ -18,9 +18,9 @@ pub(super) struct Words {
     len: usize,
     in_leaves: bool,
     /// The words in a row, or leaf after leaf, of which the first stays 0.
-    words: Zeros,
+    words: Zeros<u32, 4>,
     /// The leaf of every so many pages, 0 where none was written; empty if the words are in a row.
-    leaves: Zeros,
+    leaves: Zeros<u32, 4>,
     /// Leaves in use, the first among them.
     used: u32,
 }
@@ -38,6 +38,11 @@ impl Words {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    #[inline]
+    pub(super) fn in_leaves(&self) -> bool {
+        self.in_leaves
     }
 
     #[inline(always)]
