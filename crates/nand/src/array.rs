@@ -589,8 +589,8 @@ impl Array {
         debug_assert!(note.len() <= self.geometry.page_bytes as usize);
         self.notes.insert(ppn.0, note);
     }
-    /// It holds nothing after all.
-    pub(crate) fn forget_note(&mut self, ppn: Ppn) {
+    /// Nobody asks any more for what it holds.
+    pub fn forget_note(&mut self, ppn: Ppn) {
         self.notes.remove(&ppn.0);
     }
     /// Whether any page holds more than one run of sectors.

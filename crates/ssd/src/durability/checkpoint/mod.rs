@@ -179,6 +179,8 @@ pub(super) struct Checkpoint {
     round: u32,
     /// The ring covers the map.
     complete: bool,
+    /// Pages that no longer count once the newest one is on flash.
+    superseded: Vec<Kept>,
 }
 
 impl Checkpoint {

@@ -29,6 +29,7 @@ impl Durability {
         if newest.is_some_and(|ppn| flash.media().program_of(ppn).is_some()) {
             return;
         }
+        self.forget_superseded(flash);
         if !flash.records().is_empty() {
             self.write_log(flash, schemes, None);
         }
@@ -43,6 +44,20 @@ impl Durability {
             }
         }
         flash.seal_ops(&programs);
+    }
+
+    /// What the newest page supersedes, which is on flash, no recovery reads any more: what it says would else stay in
+    /// memory until its block is erased, many rounds of it.
+    fn forget_superseded(&mut self, flash: &mut Flash) {
+        let array = flash.media_mut().array_mut();
+        for kept in std::mem::take(&mut self.checkpoint.superseded) {
+            // Its block may have been erased since.
+            let still = array.page_use(kept.ppn) == PageUse::Checkpoint
+                && array.lpn_at_home(kept.ppn) == Some(kept.number);
+            if still && !array.keeps_stale() {
+                array.forget_note(kept.ppn);
+            }
+        }
     }
 
     /// Writes the next section, if there is room for it.
@@ -175,10 +190,11 @@ impl Durability {
         let (kind, group) = (PageUse::Checkpoint, GroupId::System);
         let (ppn, op) = flash.append_system(plane, group, kind, number, Cause::Meta, &after);
         flash.media_mut().array_mut().set_note(ppn, Note::new(&body));
-        for kept in old {
+        for &kept in &old {
             flash.media_mut().supersede(kept.ppn, op);
             flash.died(kept.ppn);
         }
+        self.checkpoint.superseded.extend(old);
         let c = &mut self.checkpoint;
         c.number += 1;
         c.ring.push_back(Kept { number, ppn, seq: header.seq, round: c.round, until });
