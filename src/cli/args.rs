@@ -152,6 +152,23 @@ pub struct Listing {
     pub json: bool,
 }
 
+/// What a drive holds before the first request.
+#[derive(Clone, Copy, Debug)]
+pub enum Fill {
+    /// So many of its pages are programmed.
+    Share(f64),
+    /// As much as in the long run, as it lies then.
+    Steady,
+}
+
+/// A share, or the word.
+fn fill(text: &str) -> Result<Fill, String> {
+    match text {
+        "steady" => Ok(Fill::Steady),
+        _ => share(text).map(Fill::Share).map_err(|e| format!("{e}; or steady")),
+    }
+}
+
 /// The device and what is changed of it.
 #[derive(Debug, Group)]
 pub struct Device {
@@ -166,9 +183,9 @@ pub struct Device {
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     pub sets: Vec<String>,
     /// Share of the physical pages that are programmed before the first request, such as 0.9 or 90%; live as far as
-    /// the logical size allows.
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    pub fill: Option<f64>,
+    /// the logical size allows. Or `steady`: full, as random writes of all of it leave a drive in the long run.
+    #[arg(long, value_name = "SHARE|steady", value_parser = fill)]
+    pub fill: Option<Fill>,
     /// Share of the physical pages that hold live data before the first request; what else is programmed is dead.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub valid: Option<f64>,
@@ -188,12 +205,21 @@ impl Device {
         let device = self.name();
         let mut sets = self.sets.clone();
         // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
-        if let Some(fill) = self.fill {
-            sets.push(format!("precondition.used={fill}"));
+        if let (Some(Fill::Steady), Some(valid)) = (self.fill, self.valid) {
+            return Err(Error::Input(format!(
+                "--valid {valid}: with --fill steady all logical pages are live; expected one of the two"
+            )));
+        }
+        match self.fill {
+            Some(Fill::Share(fill)) => sets.push(format!("precondition.used={fill}")),
+            Some(Fill::Steady) => {
+                sets.extend(["used=0", "valid=0", "steady=true"].map(|set| format!("precondition.{set}")));
+            }
+            None => {}
         }
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
-        } else if let Some(fill) = self.fill {
+        } else if let Some(Fill::Share(fill)) = self.fill {
             // Of a fraction, shares are those of the whole.
             let plain = Wanted { device: whole(device), scheme, sets: &self.sets }.load()?;
             let pages = plain.config.unit_geometry().pages();
@@ -209,8 +235,12 @@ impl Device {
     /// What is wrong with a setting that an option stands for, said of the option.
     fn as_given(&self, error: Error) -> Error {
         let Error::Input(mut what) = error else { return error };
+        let fill = match self.fill {
+            Some(Fill::Share(fill)) => Some(fill),
+            _ => None,
+        };
         for (option, field, given) in
-            [("--fill", "precondition.used", self.fill), ("--valid", "precondition.valid", self.valid)]
+            [("--fill", "precondition.used", fill), ("--valid", "precondition.valid", self.valid)]
         {
             let Some(value) = given else { continue };
             what = what.replace(&format!("--set {field}={value}"), &format!("{option} {value}"));

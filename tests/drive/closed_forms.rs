@@ -4,6 +4,7 @@
 use nandle_random::Stream;
 use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::nand::CellKind;
+use nandle_ssd::space::State;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
 use crate::devices;
@@ -270,8 +271,8 @@ pub fn theory(rho: f64) -> f64 {
     alpha / (alpha + lambert_w(-alpha * (-alpha).exp()))
 }
 
-/// Steady write amplification of one plane, and the spare that it really had.
-fn uniform(victim: VictimKind, blocks: u32, pages: u32, rho: f64) -> (f64, f64) {
+/// One plane, and the spare that it really has.
+fn one_plane(victim: VictimKind, blocks: u32, pages: u32, rho: f64) -> (DeviceConfig, f64) {
     let mut config = array(1, 1);
     config.geometry.blocks_per_plane = blocks;
     config.geometry.pages_per_block = pages;
@@ -283,16 +284,28 @@ fn uniform(victim: VictimKind, blocks: u32, pages: u32, rho: f64) -> (f64, f64) 
     let raw = f64::from(blocks * pages);
     let logical = (raw - held) / (1.0 + rho);
     config.op_ratio = raw / logical - 1.0;
+    let logical = f64::from(config.validate().expect("valid").logical_pages);
+    (config, (raw - held) / logical - 1.0)
+}
+
+/// Write amplification of `writes` random pages.
+fn amplification(ssd: &mut Ssd, draw: &mut Stream, writes: u64) -> f64 {
+    let (before, logical) = (programs(ssd), u64::from(ssd.layout().logical_pages));
+    closed(ssd, 1, writes, |_| (Op::Write, draw.below(logical) * 8, 8));
+    (programs(ssd) - before) as f64 / writes as f64
+}
+
+/// Steady write amplification of one plane, and the spare that it really had.
+fn uniform(victim: VictimKind, blocks: u32, pages: u32, rho: f64) -> (f64, f64) {
+    let (config, effective) = one_plane(victim, blocks, pages, rho);
     let mut ssd = new(&config);
     let logical = u64::from(ssd.layout().logical_pages);
     let mut draw = Stream::new(7, "uniform");
     closed(&mut ssd, 1, logical, |n| (Op::Write, n * 8, 8));
-    closed(&mut ssd, 1, logical * 3, |_| (Op::Write, draw.below(logical) * 8, 8));
-    let before = programs(&ssd);
-    closed(&mut ssd, 1, logical, |_| (Op::Write, draw.below(logical) * 8, 8));
+    amplification(&mut ssd, &mut draw, logical * 3);
+    let waf = amplification(&mut ssd, &mut draw, logical);
     ssd.check();
-    let effective = (raw - held) / logical as f64 - 1.0;
-    ((programs(&ssd) - before) as f64 / logical as f64, effective)
+    (waf, effective)
 }
 
 #[test]
@@ -313,6 +326,43 @@ fn fifo_amplification_is_lamberts() {
         let expected = theory(effective);
         println!("fifo: rho {effective:.4}, waf {waf:.3}, theory {expected:.3}");
         assert!((waf / expected - 1.0).abs() < 0.03, "rho {effective:.4}: {waf:.3}, theory {expected:.3}");
+    }
+}
+
+/// Of a drive that begins as it is in the long run, each fifth of the first drive write amplifies as the last one does.
+#[test]
+fn what_begins_steady_stays_so() {
+    for (victim, pages) in [(VictimKind::Greedy, 512), (VictimKind::Fifo, 128)] {
+        for rho in [0.07, 0.15, 0.3, 0.5] {
+            let (mut config, effective) = one_plane(victim.clone(), 600, pages, rho);
+            config.precondition.steady = true;
+            let mut ssd = new(&config);
+            let logical = ssd.layout().logical_pages;
+            assert_eq!(ssd.flash().fragments().mapped().count() as u32, logical, "all are live");
+            let blocks = ssd.flash().blocks();
+            let closed: Vec<f64> = blocks
+                .each()
+                .filter(|&(_, state)| state == State::Closed)
+                .map(|(block, _)| f64::from(blocks.valid(block)) / f64::from(pages))
+                .collect();
+            let (oldest, newest) = (&closed[..10], &closed[closed.len() - 10..]);
+            let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
+            let survive = 1.0 - 1.0 / theory(effective);
+            assert!((mean(oldest) / survive - 1.0).abs() < 0.05, "{} of {survive} live", mean(oldest));
+            assert!(mean(newest) > 0.98, "{}", mean(newest));
+            let mut draw = Stream::new(9, "begins steady");
+            let parts: Vec<f64> =
+                (0..5).map(|_| amplification(&mut ssd, &mut draw, u64::from(logical) / 5)).collect();
+            ssd.check();
+            let expected = theory(effective);
+            println!("{victim:?}: rho {effective:.4}, waf {parts:.3?}, theory {expected:.3}");
+            for waf in parts {
+                assert!(
+                    (waf / expected - 1.0).abs() < 0.05,
+                    "rho {effective:.4}: {waf:.3}, theory {expected:.3}"
+                );
+            }
+        }
     }
 }
 

@@ -171,6 +171,16 @@ fn used(ssd: &Ssd) -> f64 {
 
 #[test]
 fn uniform_writes_of_units_that_share_pages_amplify_as_theory_says() {
+    amplifies_as_theory_says(false);
+}
+
+#[test]
+fn units_of_a_drive_that_begins_steady_amplify_as_theory_says() {
+    amplifies_as_theory_says(true);
+}
+
+/// `begins`: at once, for the drive begins as it is in the long run.
+fn amplifies_as_theory_says(begins: bool) {
     for rho in [0.07, 0.15, 0.28, 0.5] {
         let mut config = base(2, 4096);
         // Blocks so large that the choice of the emptiest one is no better than that of the oldest.
@@ -178,11 +188,14 @@ fn uniform_writes_of_units_that_share_pages_amplify_as_theory_says() {
         config.buffer.bytes = 1 << 20;
         config.recovery.plp = true;
         config.op_ratio = rho;
+        config.precondition.steady = begins;
         let mut ssd = drive(&config);
         let units = ssd.layout().logical_sectors;
-        closed(&mut ssd, 32, units, |n| (Op::Write, n, 1));
         let mut draw = Stream::new(7, "places");
-        closed(&mut ssd, 32, units * 4, |_| (Op::Write, draw.below(units), 1));
+        if !begins {
+            closed(&mut ssd, 32, units, |n| (Op::Write, n, 1));
+            closed(&mut ssd, 32, units * 4, |_| (Op::Write, draw.below(units), 1));
+        }
         let (mut share, mut waf) = (0.0, 0.0);
         let rounds = 40;
         for _ in 0..rounds {

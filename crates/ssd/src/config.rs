@@ -166,6 +166,9 @@ pub struct Precondition {
     pub used: f64,
     /// Share of the physical pages that hold live data.
     pub valid: f64,
+    /// The drive is as random writes of all of it leave it in the long run: full, all logical pages live, at random
+    /// places, the fewer the older a block is. Then `used` and `valid` are 0.
+    pub steady: bool,
     /// A trace to replay first, without time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_with: Option<String>,
@@ -673,6 +676,10 @@ impl DeviceConfig {
         let (p, g) = (&self.precondition, &self.unit_geometry());
         ConfigError::share("precondition.used", p.used, 1.0)?;
         ConfigError::share("precondition.valid", p.valid, 1.0)?;
+        if p.steady && p.used.max(p.valid) > 0.0 {
+            let expected = "false, or used and valid 0: the drive is full and all logical pages are live";
+            return Err(ConfigError::new("precondition.steady", true, expected));
+        }
         if p.valid > p.used {
             let expected = format!("at most used, {}", p.used);
             return Err(ConfigError::new("precondition.valid", p.valid, expected));

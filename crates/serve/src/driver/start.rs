@@ -66,12 +66,16 @@ impl Driver {
                  --set recovery.plp=false with an image",
             ));
         }
-        let filled = (config.precondition.used * config.geometry.raw_bytes() as f64) as u64;
+        let used = if config.precondition.steady { 1.0 } else { config.precondition.used };
+        let filled = (used * config.geometry.raw_bytes() as f64) as u64;
         if filled > MOST_FILLED {
             return Err(Error::input(format!(
-                "precondition.used = {}: {} of contents would be kept in memory; expected at most {}, or a smaller \
-                 device",
-                config.precondition.used,
+                "{}: {} of contents would be kept in memory; expected at most {}, or a smaller device",
+                if config.precondition.steady {
+                    "precondition.steady = true".to_owned()
+                } else {
+                    format!("precondition.used = {used}")
+                },
                 nandle_lab::units::bytes(filled),
                 nandle_lab::units::bytes(MOST_FILLED)
             )));

@@ -1,14 +1,70 @@
 //! The state before the first request, reached in no simulated time.
 
+use std::collections::VecDeque;
+
 use nandle_nand::{Extents, Note, Oob, PageUse, Ppn};
-use nandle_random::Stream;
+use nandle_random::{Permutation, Stream, math};
 
 use super::Ssd;
 use crate::space::{GroupId, PageClass, State};
 
+/// So many logical pages ahead their words are brought into the processor's cache.
+const AHEAD: usize = 16;
+
+/// Which of the pages that are programmed, the oldest first, are live.
+struct Survival {
+    /// Pages to come, and how many of them live.
+    slots: u64,
+    wanted: u64,
+    /// The chance of the next page beside those of the others, the sum of all to come, and by how much the next one's is
+    /// larger.
+    weight: f64,
+    rest: f64,
+    growth: f64,
+}
+
+impl Survival {
+    /// `live` of `used` pages, each as likely as any other.
+    fn anywhere(used: u64, live: u64) -> Self {
+        Self { slots: used, wanted: live, weight: 1.0, rest: used as f64, growth: 1.0 }
+    }
+
+    /// `live` of `used` pages that were written one after the other, and of which random writes have since superseded
+    /// what they met: of those written `x` of the whole ago, exp(-ax) live. Where blocks are collected when they are the
+    /// oldest, or the emptiest, which of large blocks are the same, `a` follows from (1 - exp(-a)) / a = live / used
+    /// (Desnoyers 2012).
+    fn by_age(used: u64, live: u64) -> Self {
+        let share = live as f64 / used as f64;
+        let (mut low, mut high) = (1e-9, 64.0);
+        for _ in 0..100 {
+            let a = (low + high) / 2.0;
+            if (1.0 - math::exp(-a)) / a > share { low = a } else { high = a }
+        }
+        let (oldest, growth) = (math::exp(-low), math::exp(low / used as f64));
+        // The sum of oldest, oldest * growth and so on.
+        let rest = (growth - oldest * growth) / (growth - 1.0);
+        Self { slots: used, wanted: live, weight: oldest * growth, rest, growth }
+    }
+
+    /// Whether the next page is live.
+    fn next(&mut self, draw: &mut Stream) -> bool {
+        let (wanted, slots) = (self.wanted, self.slots);
+        let alive = if self.growth == 1.0 {
+            draw.below(slots) < wanted
+        } else {
+            wanted == slots || draw.unit() * self.rest < wanted as f64 * self.weight
+        };
+        self.rest -= self.weight;
+        self.weight *= self.growth;
+        self.slots -= 1;
+        self.wanted -= u64::from(alive);
+        alive
+    }
+}
+
 impl Ssd {
     /// Brings the blocks of a new device into being, and fills it to the configured shares: exactly
-    /// `used` of its pages programmed, exactly `valid` live, the dead ones at random places.
+    /// `used` of its pages programmed, exactly `valid` live, the dead ones at random places; or as it is in the long run.
     pub(super) fn format(&mut self, seed: u64) {
         let mut draw = Stream::new(seed, "factory");
         let per_plane = self.flash.geometry().blocks_per_plane;
@@ -28,9 +84,14 @@ impl Ssd {
         let pages = self.flash.geometry().pages() as f64;
         let p = &self.config.precondition;
         let (used, valid) = ((p.used * pages).round() as u64, (p.valid * pages).round() as u64);
-        if used > 0 {
+        if used > 0 || p.steady {
+            let mut draw = Stream::new(seed, "precondition");
             self.flash.media_mut().array_mut().expect_full();
-            self.fill_to(used, valid, &mut Stream::new(seed, "precondition"));
+            if p.steady {
+                self.fill_steadily(&mut draw)
+            } else {
+                self.fill_to(used, valid, &mut draw)
+            }
             self.format_map();
             self.seal_format();
         }
@@ -73,35 +134,87 @@ impl Ssd {
         }
     }
 
-    fn fill_to(&mut self, used: u64, valid: u64, draw: &mut Stream) {
+    /// The first logical page of each plane, as the striping would place them: the plane's others follow it, as many
+    /// apart as there are planes.
+    fn first_of_planes(&self) -> Vec<u32> {
         let planes = self.flash.geometry().planes();
-        // The logical pages of each plane, in ascending order, as the striping would place them.
         let plane_of = |lpn: u32| self.flash.space().home_plane(lpn).unwrap_or(lpn % planes);
-        let mut slot_of = vec![0_u32; planes as usize];
+        let mut first = vec![0_u32; planes as usize];
         for lpn in 0..planes {
-            slot_of[plane_of(lpn) as usize] = lpn;
+            first[plane_of(lpn) as usize] = lpn;
         }
-        for (plane, &first) in (0..planes).zip(&slot_of) {
-            let share = |total: u64| {
-                total / u64::from(planes) + u64::from(u64::from(first) < total % u64::from(planes))
+        first
+    }
+
+    fn fill_to(&mut self, used: u64, valid: u64, draw: &mut Stream) {
+        for (plane, first) in (0..).zip(self.first_of_planes()) {
+            let (used, live) = (self.share_of(first, used), self.share_of(first, valid));
+            let host = |_| GroupId::Host(0);
+            self.fill_plane((plane, first), Survival::anywhere(used, live), draw, host, |number| number);
+        }
+    }
+
+    /// As if random writes had gone on for long: each plane has just the free blocks with which collection begins, and an
+    /// open block each for the host and for what collection copies, filled to anywhere.
+    fn fill_steadily(&mut self, draw: &mut Stream) {
+        let pages = u64::from(self.flash.geometry().pages_per_block);
+        let not_full = self.layout.soft_blocks + 2;
+        let logical = u64::from(self.flash.logical_pages());
+        let survivors = self.flash.space().survivors_of(GroupId::Host(0));
+        for (plane, first) in (0..).zip(self.first_of_planes()) {
+            let live = self.share_of(first, logical);
+            let full = u64::from(self.flash.blocks().free(plane).saturating_sub(not_full)) * pages;
+            let (copied, written) = (draw.below(pages), draw.below(pages));
+            let used = (full + copied + written).max(live);
+            let group = |left: u64| {
+                if (written..written + copied).contains(&left) { survivors } else { GroupId::Host(0) }
             };
-            let (used, live) = (share(used), share(valid));
-            let (mut slots, mut wanted) = (used, live);
-            for _ in 0..used {
-                let alive = draw.below(slots) < wanted;
-                slots -= 1;
-                // A dead page is an older copy of the next page to come; the last ones are padding.
-                let number = live - wanted;
-                let lpn = (u64::from(first) + number * u64::from(planes)) as u32;
-                let kind = if wanted > 0 { PageUse::Data } else { PageUse::Padding };
-                wanted -= u64::from(alive);
-                let extents = Extents::Home {
-                    lpn: if wanted + u64::from(alive) > 0 { lpn } else { 0 },
-                    start: 0,
-                    len: self.flash.sectors_per_page() as u8,
-                };
-                self.format_data(plane, kind, extents, alive.then_some(lpn));
+            let order = Permutation::new(live, draw);
+            let survival = Survival::by_age(used, live);
+            self.fill_plane((plane, first), survival, draw, group, |number| order.at(number));
+        }
+    }
+
+    /// The part of `total` that the plane has whose first logical page is `first`.
+    fn share_of(&self, first: u32, total: u64) -> u64 {
+        let planes = u64::from(self.flash.geometry().planes());
+        total / planes + u64::from(u64::from(first) < total % planes)
+    }
+
+    /// Fills a plane with its logical pages from `first` on, in the given `order`; what `group` a page is written for is
+    /// asked with the number of those that follow it.
+    fn fill_plane(
+        &mut self,
+        (plane, first): (u32, u32),
+        mut survival: Survival,
+        draw: &mut Stream,
+        group: impl Fn(u64) -> GroupId,
+        order: impl Fn(u64) -> u64,
+    ) {
+        let planes = u64::from(self.flash.geometry().planes());
+        let live = survival.wanted;
+        // Words of the map that lie anywhere are brought near before they are needed, and before them what leads to them.
+        let mut coming: VecDeque<u32> = VecDeque::with_capacity(2 * AHEAD);
+        let mut numbers = 0..live;
+        while survival.slots > 0 {
+            while coming.len() < 2 * AHEAD
+                && let Some(number) = numbers.next()
+            {
+                let lpn = (u64::from(first) + order(number) * planes) as u32;
+                self.flash.fragments().prefetch_leaf(lpn);
+                coming.push_back(lpn);
             }
+            if let Some(&soon) = coming.get(AHEAD) {
+                self.flash.fragments().prefetch(soon);
+            }
+            // A dead page is an older copy of the next page to come; the last ones are padding.
+            let (kind, lpn) = coming.front().map_or((PageUse::Padding, 0), |&lpn| (PageUse::Data, lpn));
+            let alive = survival.next(draw);
+            if alive {
+                coming.pop_front();
+            }
+            let extents = Extents::Home { lpn, start: 0, len: self.flash.sectors_per_page() as u8 };
+            self.format_data((plane, group(survival.slots)), kind, extents, alive.then_some(lpn));
         }
     }
 
@@ -121,8 +234,14 @@ impl Ssd {
         Some(ppn)
     }
 
-    fn format_data(&mut self, plane: u32, kind: PageUse, extents: Extents<'_>, live: Option<u32>) {
-        let Some(ppn) = self.format_page(plane, GroupId::Host(0), kind, extents) else { return };
+    fn format_data(
+        &mut self,
+        (plane, group): (u32, GroupId),
+        kind: PageUse,
+        extents: Extents<'_>,
+        live: Option<u32>,
+    ) {
+        let Some(ppn) = self.format_page(plane, group, kind, extents) else { return };
         let zeros = vec![0; self.unit() * self.flash.sectors_per_page() as usize];
         if !zeros.is_empty() {
             self.flash.media_mut().array_mut().fill(ppn, 0, &zeros);
