@@ -79,6 +79,8 @@ pub(crate) struct Op {
     /// How long the array works on it.
     pub array_ns: u64,
     pub ppn: u32,
+    /// The page that is read first: a copy, which programs when its read is over.
+    pub from: u32,
     pub transfer: u32,
     /// Orders that must be done (or, along a block's chain, started) first.
     pub waits: u32,
@@ -116,11 +118,20 @@ impl Op {
         if self.copyback { 0 } else { u64::from(self.transfer) }
     }
 
+    /// A copy, and its read is not over.
+    #[inline(always)]
+    pub fn reads_first(&self) -> bool {
+        self.from != NONE
+    }
+
     /// It is on its die; the block's next program, which may follow a program now.
     #[inline(always)]
     pub fn begin(&mut self, now: u64) -> u32 {
-        self.started_once = true;
         self.started = now;
+        if self.reads_first() {
+            return NONE;
+        }
+        self.started_once = true;
         if self.kind == Kind::Program { self.chain } else { NONE }
     }
 }

@@ -14,7 +14,8 @@ impl Nand {
         for die in &self.dies {
             let suspended = die.suspended.as_ref().map(|s| s.op);
             let reached = die.phase == Phase::Array && die.array_start <= self.now();
-            let running = (reached && die.op != NONE).then_some(die.op);
+            let running =
+                (reached && die.op != NONE && !self.ops[die.op as usize].reads_first()).then_some(die.op);
             for mut op in suspended.into_iter().chain(running) {
                 while op != NONE {
                     in_array.push(op);

@@ -138,7 +138,7 @@ impl Nand {
             die.filled &= !(1 << class);
         }
         (die.op, die.member) = (op, op);
-        let is_program = slot.kind == Kind::Program;
+        let is_program = slot.kind == Kind::Program && !slot.reads_first();
         let transfer = if is_program { slot.channel_time() } else { 0 };
         // Not idle any more: what follows in the same block does not look at the die again.
         die.phase = if is_program { Phase::TransferIn } else { Phase::Command };
@@ -427,7 +427,7 @@ impl Nand {
         }
         let op = die.op;
         let slot = &self.ops[op as usize];
-        if slot.kind == Kind::Read && !slot.copyback {
+        if (slot.kind == Kind::Read || slot.reads_first()) && !slot.copyback {
             die.phase = Phase::TransferOut;
             die.member = op;
             let duration = slot.channel_time();
@@ -472,6 +472,9 @@ impl Nand {
     #[inline(always)]
     pub(super) fn finish<const PLAIN: bool>(&mut self, mut op: u32) {
         let slot = &self.ops[op as usize];
+        if slot.reads_first() {
+            return self.read_of_copy_done::<PLAIN>(op);
+        }
         let (kind, cause, ppn, started) = (slot.kind, slot.cause, Ppn(slot.ppn), slot.started);
         let die = self.array.flash().die_of_plane(slot.plane);
         let block = self.geometry().block_of(ppn);

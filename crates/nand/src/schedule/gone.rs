@@ -13,7 +13,7 @@ impl Nand {
             return;
         }
         faults.gone.push(die);
-        self.copies_at_once = false;
+        (self.copies_at_once, self.copies_whole) = (false, false);
         let geometry = self.geometry().clone();
         let blocks = (0..geometry.planes()).flat_map(|plane| geometry.blocks_of(plane));
         for block in blocks {

@@ -272,6 +272,9 @@ pub struct Nand {
     copied: u32,
     /// Whether a copy that waits for nothing is over when it is ordered.
     copies_at_once: bool,
+    /// Whether a copy is one operation, and whether the end of its read is told.
+    copies_whole: bool,
+    tells_reads: bool,
     /// Contents to be forgotten; none if they are not modelled, or kept.
     stale: Option<Box<Stale>>,
 }
@@ -326,6 +329,8 @@ impl Nand {
             slc: config.slc.clone(),
             at_once: VecDeque::new(),
             copied: 0,
+            copies_whole: false,
+            tells_reads: false,
             copies_at_once: config.timing.untimed && array.slots() == 1 && array.weave.parity == 0,
             dies: dies_of,
             loads: vec![0; dies as usize],
@@ -353,7 +358,9 @@ impl Nand {
     pub fn inject(&mut self, config: &FaultConfig, seed: u64) {
         self.faults = (!config.is_none()).then(|| Box::new(Faults::new(config, seed)));
         self.retries = self.timing.read_retry.as_ref().map(|retry| Box::new(Retries::new(retry, seed)));
-        self.copies_at_once &= self.faults.is_none() && self.retries.is_none();
+        let certain = self.faults.is_none() && self.retries.is_none();
+        self.copies_at_once &= certain;
+        self.copies_whole = certain && self.is_plain() && !self.timing.untimed && !self.timing.copyback;
     }
 
     /// Whether the array is plain ([`Array::is_plain`]) and operations begin and end each by itself: none is suspended,

@@ -8,6 +8,7 @@ impl Nand {
     /// From now on, operations that may go to their dies wait for [`Nand::start`].
     pub fn wait_for_controller(&mut self) {
         self.stages.waits_for_controller = true;
+        self.copies_whole = false;
     }
     /// Whether there is an operation for [`Nand::next_ready`].
     #[inline]

@@ -10,6 +10,7 @@ impl Ssd {
     /// [`Ssd::take_operations`].
     pub fn keep_operations(&mut self, keep: bool) {
         self.operations = keep.then(Vec::new);
+        self.flash.media_mut().tell_reads(keep);
     }
 
     /// The operations that have ended since the last call, in the order in which they ended.

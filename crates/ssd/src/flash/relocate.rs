@@ -86,8 +86,10 @@ impl Flash {
     /// Orders the copy of a page of which nothing is left out; where it goes.
     #[inline(always)]
     fn copy_as_it_is<const PLAIN: bool>(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
-        if self.media.copies_at_once() && self.media.program_of(from).is_none() {
-            return self.copy_at_once::<PLAIN>(from, page);
+        if (self.media.copies_at_once() || PLAIN && self.media.copies_whole())
+            && self.media.program_of(from).is_none()
+        {
+            return self.copy_as_one::<PLAIN>(from, page);
         }
         let read = self.read_copy::<PLAIN>(from, !self.space.is_urgent(page.plane));
         let (to, op) = self.append_here::<PLAIN>(page, &[read]);
@@ -96,26 +98,38 @@ impl Flash {
         to
     }
 
-    /// The same on a drive without clocks: the copy is over when this returns, unless programs of the block that it
-    /// goes to are on order. It counts as under way until the next event.
-    fn copy_at_once<const PLAIN: bool>(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
+    /// The same of a page that is on flash, as one operation if it stays in its plane. On a drive without clocks the copy
+    /// is over when this returns, unless programs of the block that it goes to are on order, and counts as under way until
+    /// the next event.
+    #[inline(always)]
+    fn copy_as_one<const PLAIN: bool>(&mut self, from: Ppn, page: &Page<'_>) -> Ppn {
         let &Page { plane, group, class, kind, owner, extents, cause, waiter } = page;
+        let reads_aside = !self.space.is_urgent(plane);
         let lpn = first_page(extents, self.sectors_per_page());
         let place = match self.space.take::<PLAIN>(lpn, plane, group, class, &self.media) {
             Some(place) => place,
             None => self.take_anywhere(lpn, group, class),
         };
-        let (to, plane) = (place.ppn, place.plane);
+        let to = place.ppn;
+        let aside = if PLAIN { group.is_collected_into() } else { self.space.may_use_reserve(place.group) };
+        let stays = place.plane == plane;
+        let plane = place.plane;
         let oob = Oob { kind, owner, stream: class.label(place.group), extents };
         let sectors = sectors_of(extents);
         self.space.blocks_mut().set_live::<PLAIN>(to);
         self.programs.0 += 1;
         self.copies[plane as usize] += 1;
-        if self.media.programs_pending_on::<PLAIN>(self.geometry().block_of(to)) {
-            let read = self.read_copy::<false>(from, false);
-            let record = Record { oob, sectors, cause, background: false, durable: false, waiter };
-            let op = self.media.program::<false>(to, &record, &[read]);
-            self.media.supersede(from, op);
+        let whole = PLAIN && self.media.copies_whole();
+        if whole || self.media.programs_pending_on::<PLAIN>(self.geometry().block_of(to)) {
+            let background = aside && !self.space.is_urgent(plane);
+            let record = Record { oob, sectors, cause, background, durable: false, waiter };
+            let op = if whole && stays && reads_aside == background {
+                self.media.copy::<PLAIN>(from, to, &record)
+            } else {
+                let read = self.read_copy::<PLAIN>(from, reads_aside);
+                self.media.program::<PLAIN>(to, &record, &[read])
+            };
+            self.media.supersede_on::<PLAIN>(from, op);
             return to;
         }
         self.media.copy_at_once::<PLAIN>(from, to, &oob, sectors);

@@ -286,6 +286,25 @@ impl Media {
         self.nand.copy_at_once::<PLAIN>(from, to, oob, Cause::Gc);
     }
 
+    /// Whether a copy of a page that is on flash is one operation.
+    #[inline]
+    pub(crate) fn copies_whole(&self) -> bool {
+        self.nand.copies_whole()
+    }
+    /// Orders a copy of page `from` to `to` in the same plane as one operation.
+    #[inline(always)]
+    pub(crate) fn copy<const PLAIN: bool>(&mut self, from: Ppn, to: Ppn, record: &Record<'_>) -> OpId {
+        let &Record { ref oob, sectors, cause, background, waiter, .. } = record;
+        self.sectors_by_cause[cause as usize] += u64::from(sectors);
+        let op = self.nand.copy_on::<PLAIN>(from, to, oob, cause, background);
+        self.waiters.enter(op, waiter);
+        op
+    }
+    /// From now on (or no longer) the ends of the reads of such copies are told.
+    pub(crate) fn tell_reads(&mut self, tell: bool) {
+        self.nand.tell_reads(tell);
+    }
+
     /// Orders an erase of `block`.
     pub(crate) fn erase(&mut self, block: nandle_nand::Block, background: bool) -> OpId {
         let op = self.nand.erase(block, background);
