@@ -3,7 +3,7 @@
 
 use nandle_random::Stream;
 use nandle_ssd::collect::victim::VictimKind;
-use nandle_ssd::nand::CellKind;
+use nandle_ssd::nand::{Block, Cause, CellKind, Extents, FaultConfig, Nand, Oob, PageUse};
 use nandle_ssd::space::State;
 use nandle_ssd::{Command, DeviceConfig, Op, Ssd};
 
@@ -374,6 +374,40 @@ fn greedy_is_better_with_small_blocks() {
     let wafs = [8, 32, 128].map(|pages| uniform(VictimKind::Greedy, 800, pages, rho).0);
     println!("greedy by block size: {wafs:?}, large-block theory {:.3}", theory(rho));
     assert!(wafs[0] < wafs[1] && wafs[1] < wafs[2] && wafs[2] < theory(rho) * 1.01, "{wafs:?}");
+}
+
+/// A power cut while a copy reads leaves the page that it would program as it was; while it programs, torn.
+#[test]
+fn a_copy_that_still_reads_leaves_no_trace() {
+    let config = array(1, 1).nand();
+    let timing = &config.timing;
+    let (read, program) = (timing.read_ns[0], timing.program_ns[0]);
+    let transfer = timing.transfer(&config.geometry, config.geometry.sectors_per_page());
+    let left_at = |cut: u64| {
+        let mut nand = Nand::new(&config, 0);
+        nand.inject(&FaultConfig::default(), 1);
+        let [from, to] = [0, 1].map(|page| nand.geometry().ppn(Block(0), page));
+        let extents = Extents::Home { lpn: 3, start: 0, len: 8 };
+        let oob = Oob { kind: PageUse::Data, owner: Oob::PLAIN, stream: 0, extents };
+        let until = |nand: &mut Nand, time: u64| {
+            nand.settle();
+            while nand.next_time() <= time {
+                nand.step();
+                nand.settle();
+            }
+        };
+        nand.program_on::<true>(from, &oob, Cause::Host, false, &[]);
+        until(&mut nand, 10 * program);
+        nand.advance(10 * program);
+        nand.copy_on::<true>(from, to, &oob, Cause::Gc, true);
+        until(&mut nand, 10 * program + cut);
+        nand.advance(10 * program + cut);
+        nand.cut_power(false).0.page_use(to)
+    };
+    assert_eq!(left_at(read / 2), PageUse::Erased, "it reads");
+    assert_eq!(left_at(read + transfer + transfer / 2), PageUse::Erased, "the page goes in");
+    assert_eq!(left_at(read + 2 * transfer + program / 2), PageUse::Torn, "it programs");
+    assert_eq!(left_at(read + 2 * transfer + program), PageUse::Data, "it is over");
 }
 
 #[test]
