@@ -334,7 +334,7 @@ fn fifo_amplification_is_lamberts() {
 fn what_begins_steady_stays_so() {
     for (victim, pages) in [(VictimKind::Greedy, 512), (VictimKind::Fifo, 128)] {
         for rho in [0.07, 0.15, 0.3, 0.5] {
-            let (mut config, effective) = one_plane(victim.clone(), 600, pages, rho);
+            let (mut config, effective) = one_plane(victim, 600, pages, rho);
             config.precondition.steady = true;
             let mut ssd = new(&config);
             let logical = ssd.layout().logical_pages;

@@ -22,27 +22,22 @@ pub trait Word<const N: usize> {
     fn bytes(self) -> [u8; N];
 }
 
-impl Word<4> for u32 {
-    #[inline(always)]
-    fn read(bytes: [u8; 4]) -> Self {
-        Self::from_ne_bytes(bytes)
-    }
-    #[inline(always)]
-    fn bytes(self) -> [u8; 4] {
-        self.to_ne_bytes()
-    }
+macro_rules! words {
+    ($($word:ty, $bytes:literal;)*) => { $(
+        impl Word<$bytes> for $word {
+            #[inline(always)]
+            fn read(bytes: [u8; $bytes]) -> Self {
+                Self::from_ne_bytes(bytes)
+            }
+            #[inline(always)]
+            fn bytes(self) -> [u8; $bytes] {
+                self.to_ne_bytes()
+            }
+        }
+    )* };
 }
 
-impl Word<8> for u64 {
-    #[inline(always)]
-    fn read(bytes: [u8; 8]) -> Self {
-        Self::from_ne_bytes(bytes)
-    }
-    #[inline(always)]
-    fn bytes(self) -> [u8; 8] {
-        self.to_ne_bytes()
-    }
-}
+words! { u32, 4; u64, 8; }
 
 /// A row of words `W` of `N` bytes.
 #[derive(Debug)]

@@ -3,9 +3,8 @@
 //! The buffer is small and the drive may be large, so slots are kept for runs of neighbouring pages, and only for runs
 //! of which a page is buffered.
 
-use prefetch_index::prefetch_index;
-
 use nandle_nand::Zeros;
+use prefetch_index::prefetch_index;
 
 /// Pages in a run, as a power of two.
 const BITS: u32 = 6;

@@ -49,10 +49,11 @@ impl Survival {
     /// Whether the next page is live.
     fn next(&mut self, draw: &mut Stream) -> bool {
         let (wanted, slots) = (self.wanted, self.slots);
-        let alive = if self.growth == 1.0 {
-            draw.below(slots) < wanted
-        } else {
-            wanted == slots || draw.unit() * self.rest < wanted as f64 * self.weight
+        let alive = match self.growth {
+            1.0 => draw.below(slots) < wanted,
+            // Both ends are exact, whatever was rounded.
+            _ if wanted == 0 || wanted == slots => wanted > 0,
+            _ => draw.unit() * self.rest < wanted as f64 * self.weight,
         };
         self.rest -= self.weight;
         self.weight *= self.growth;
@@ -257,6 +258,36 @@ impl Ssd {
         let block = self.flash.geometry().block_of(ppn);
         if self.flash.array().is_full(block) {
             self.flash.space_mut().blocks_mut().close(block, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_as_many_live_as_asked_for_and_more_of_the_younger() {
+        let mut draw = Stream::new(1, "survival");
+        for (used, live) in
+            [(1, 1), (7, 3), (1000, 1000), (1000, 999), (1000, 1), (1000, 0), (100_000, 91_600)]
+        {
+            for by_age in [false, true] {
+                let mut survival =
+                    if by_age { Survival::by_age(used, live) } else { Survival::anywhere(used, live) };
+                let alive: Vec<bool> = (0..used).map(|_| survival.next(&mut draw)).collect();
+                let count = |some: &[bool]| some.iter().filter(|&&alive| alive).count() as u64;
+                assert_eq!(count(&alive), live, "of {used}");
+                if used == 100_000 {
+                    // a = 0.178: 84.4% of the oldest tenth, 99.1% of the youngest.
+                    let (old, young) = (count(&alive[..10_000]), count(&alive[90_000..]));
+                    let expected = if by_age { [8443, 9911] } else { [9160, 9160] };
+                    assert!(
+                        old.abs_diff(expected[0]) < 150 && young.abs_diff(expected[1]) < 150,
+                        "{old} {young}"
+                    );
+                }
+            }
         }
     }
 }
