@@ -265,8 +265,8 @@ impl Ssd {
         true
     }
 
-    /// Who came after `slot` will mostly leave after it, and came long ago: brings what is known of the next pages into the
-    /// processor's cache, of each first what leads to the rest.
+    /// The entries that came after `slot` mostly leave after it, and came long ago: brings what is known of the next three
+    /// pages into the processor's cache, the nearer its turn the more of it.
     #[inline(always)]
     fn prefetch_next(&self, buffer: &Buffer, slot: u32) {
         let mut leaving = std::iter::successors(buffer.newer(slot), |&slot| buffer.newer(slot));

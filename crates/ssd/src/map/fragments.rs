@@ -93,7 +93,7 @@ impl Fragments {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether something leads to the words, that is to be brought near before they are.
+    /// Whether the words lie in leaves, whose places are to be brought near before the words are.
     #[inline]
     pub(crate) fn have_leaves(&self) -> bool {
         self.words.in_leaves()
