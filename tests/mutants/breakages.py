@@ -313,6 +313,8 @@ MUTANTS = {
         ("a call of too many ranges is carried out", "if ranges.len() > most {", "if false {", "--test drive streams::"),
     ],
     "nand": [
+        ("a program's alarm goes off before that of a transfer which is over sooner",
+         "if self.late.head.is_before(self.soon.head) {", "if self.late.head != Alarm::NEVER {", "-p nandle-nand --lib timers::"),
         ("whoever looks at the drive after each operation hears of no read of a copy",
          "self.in_flight -= 1; self.stages.ended_untold = true;", "self.in_flight -= 1;", GOLDEN),
         ("a power cut tears the page that a copy which still reads will write",

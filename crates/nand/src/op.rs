@@ -124,6 +124,12 @@ impl Op {
         self.from != NONE
     }
 
+    /// The array is busy with it for longer than with reads.
+    #[inline(always)]
+    pub fn is_long(&self) -> bool {
+        self.kind != Kind::Read && !self.reads_first()
+    }
+
     /// It is on its die; the block's next program, which may follow a program now.
     #[inline(always)]
     pub fn begin(&mut self, now: u64) -> u32 {

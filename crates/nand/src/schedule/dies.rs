@@ -13,6 +13,22 @@ impl Die {
         self.busy_ns += duration;
         self.array_end
     }
+
+    /// The die, of this number, may have something to begin.
+    #[inline(always)]
+    fn look_at(&mut self, number: u32, dirty: &mut Vec<u32>) {
+        if !self.dirty {
+            self.dirty = true;
+            dirty.push(number);
+        }
+    }
+
+    /// The die is free.
+    #[inline(always)]
+    fn leave(&mut self, number: u32, dirty: &mut Vec<u32>) {
+        (self.op, self.phase) = (NONE, Phase::Idle);
+        self.look_at(number, dirty);
+    }
 }
 
 /// How long the array works on `op` and on what other planes do with it.
@@ -65,9 +81,8 @@ impl Nand {
             ops[list.tail as usize].next = op;
         }
         list.tail = op;
-        if !die.dirty && (die.phase == Phase::Idle || !PLAIN && self.heard >> class & 1 != 0) {
-            die.dirty = true;
-            self.dirty.push(die_number);
+        if die.phase == Phase::Idle || !PLAIN && self.heard >> class & 1 != 0 {
+            die.look_at(die_number, &mut self.dirty);
         }
         if parity != NONE {
             self.release_parity(parity);
@@ -241,8 +256,9 @@ impl Nand {
 
     #[inline(always)]
     pub(super) fn start_array(&mut self, die_number: u32, duration: u64) {
-        let end = self.dies[die_number as usize].start_array(self.now, duration);
-        self.timers.set(die_number, end);
+        let die = &mut self.dies[die_number as usize];
+        let late = self.ops[die.op as usize].is_long();
+        self.timers.set_in(late, die_number, die.start_array(self.now, duration));
     }
 
     #[inline(always)]
@@ -285,8 +301,9 @@ impl Nand {
         let at_once = last && (PLAIN || self.timing.suspend == Suspend::None);
         channel.die = (!at_once).then_some(die_number);
         if at_once {
-            let duration = if PLAIN { ops[die.op as usize].array_ns } else { longest(ops, die.op) };
-            self.timers.set(die_number, die.start_array(free_at, duration));
+            let op = &ops[die.op as usize];
+            let duration = if PLAIN { op.array_ns } else { longest(ops, die.op) };
+            self.timers.set_in(op.is_long(), die_number, die.start_array(free_at, duration));
         }
         if waited_for || !at_once {
             self.timers.set(alarm, free_at);
@@ -388,7 +405,7 @@ impl Nand {
         match die.phase {
             // Plain dies are told only of pages that leave.
             _ if PLAIN => {
-                self.leave(die_number);
+                die.leave(die_number, &mut self.dirty);
                 self.decode::<true>(member);
             }
             Phase::Command => {
@@ -434,7 +451,7 @@ impl Nand {
             return self.want_channel::<PLAIN>(die_number, duration);
         }
         let others = slot.group;
-        self.leave(die_number);
+        die.leave(die_number, &mut self.dirty);
         self.finish::<PLAIN>(op);
         if !PLAIN && others != NONE {
             self.finish_group(others);
@@ -453,20 +470,13 @@ impl Nand {
 
     /// The die is free.
     pub(super) fn leave(&mut self, die_number: u32) {
-        let die = &mut self.dies[die_number as usize];
-        die.op = NONE;
-        die.phase = Phase::Idle;
-        self.look_at(die_number);
+        self.dies[die_number as usize].leave(die_number, &mut self.dirty);
     }
 
     /// The die may have something to begin.
     #[inline(always)]
     pub(super) fn look_at(&mut self, die_number: u32) {
-        let die = &mut self.dies[die_number as usize];
-        if !die.dirty {
-            die.dirty = true;
-            self.dirty.push(die_number);
-        }
+        self.dies[die_number as usize].look_at(die_number, &mut self.dirty);
     }
 
     #[inline(always)]
