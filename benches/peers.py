@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """CPU seconds of nandle beside other simulators, on the same requests from the same kind of text file.
 
-    benches/peers.py --mqsim PATH [--runs N] [--workloads common,gc20] [--nandle PATH]
+    benches/peers.py [--mqsim PATH] [--ssdsim PATH] [--runs N] [--workloads common,gc20] [--nandle PATH]
 
-A peer is a program that is there already: MQSim as its `make` leaves it. Nothing of it is built or changed. Each workload is written once as text, with the peer's configuration of the same drive beside it; the
-programs then run in turn, so that whatever else the machine does falls on all of them. What counts is the user CPU time of
-the whole program. Printed are the medians, and how many times as long a peer takes as nandle: ratios travel from machine
-to machine, seconds do not.
+A peer is a program that is there already: MQSim as its `make` leaves it, SSDSim (github.com/huaicheng/ssdsim) by
+`cc -O2 -fcommon *.c -o ssd`. Nothing of it is built or changed. Each workload is written once as text of each peer's
+format, with its configuration of the same drive beside it; the programs then run in turn, so that whatever else the
+machine does falls on all of them. What counts is the user CPU time of the whole program. Printed are the medians, how
+many times as long a peer takes as nandle (ratios travel from machine to machine, seconds do not), and how many pages
+each read and programmed: whether they did the same work. What is read before it was written the peers find mapped, and
+read; nandle answers without flash, unless it writes that first ("reads mapped").
 """
 
 import argparse
@@ -24,6 +27,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKLOADS = ("common", "gc20")
 # Blocks of a plane that MQSim holds free: it needs them to get through `gc20`.
 HELD = 10
+# Free blocks of a plane below which SSDSim collects, as nandle does on these drives.
+HELD_BY_SSDSIM = 2
+# SSDSim stops at the 65th page of a block.
+PAGES_OF_SSDSIM = 64
 
 
 def seconds(command: list[str], folder: pathlib.Path, stdin: str = "") -> tuple[float, str]:
@@ -111,19 +118,106 @@ class MQSim:
         result = (folder / "workload_scenario_1.xml").read_text()
         return sum(int(n) for n in re.findall(r"<Request_Count>(\d+)<", result)[:1])
 
+    def pages(self, folder: pathlib.Path) -> tuple[int, int]:
+        result = (folder / "workload_scenario_1.xml").read_text()
+
+        def of(what: str) -> int:
+            # A command of two planes is about two pages.
+            commands = re.findall(rf'Issued_Flash_(Multiplane_)?{what}_CMD="(\d+)"', result)
+            return sum(int(n) * (1 + bool(several)) for several, n in commands)
+
+        return of("Read"), of("Program")
+
+
+class SSDSim:
+    """Without a buffer; its blocks have 64 pages, so that a plane of larger ones has more of them."""
+
+    name, trace = "SSDSim", "ssdsim"
+    # Flash timing that nandle does not have: as in the file that comes with SSDSim.
+    CYCLES = {"t_DBSY": 50, "t_CLS": 12, "t_CLH": 5, "t_CS": 20, "t_CH": 5, "t_WP": 12, "t_ALS": 12, "t_ALH": 5, "t_DS": 12,
+              "t_DH": 5, "t_WH": 10, "t_ADL": 70, "t_AR": 10, "t_CLR": 10, "t_RR": 20, "t_RP": 12, "t_WB": 100, "t_REA": 30,
+              "t_CEA": 45, "t_RHZ": 100, "t_CHZ": 30, "t_RHOH": 15, "t_RLOH": 5, "t_COH": 15, "t_REH": 10, "t_IR": 0,
+              "t_RHW": 100, "t_WHR": 60, "t_RST": 5000}
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    def prepare(self, drive: Drive, trace: pathlib.Path, folder: pathlib.Path) -> None:
+        g, t = drive.shape, drive.timing
+        if g["pages_per_block"] % PAGES_OF_SSDSIM:
+            sys.exit(f"SSDSim: blocks of {g['pages_per_block']} pages; expected a multiple of {PAGES_OF_SSDSIM}")
+        blocks = g["blocks_per_plane"] * g["pages_per_block"] // PAGES_OF_SSDSIM
+        held = HELD_BY_SSDSIM / blocks
+        # A byte crosses the bus in so many ns.
+        cycle = round(1000 / t["bus_mb_s"])
+        chips = {f"chip number[{i}]": g["chips_per_channel"] if i < g["channels"] else 0 for i in range(19)}
+        values = {
+            "dram capacity": 0, **chips, "channel number": g["channels"],
+            "chip number": g["channels"] * g["chips_per_channel"], "die number": g["dies_per_chip"],
+            "plane number": g["planes_per_die"], "block number": blocks, "page number": PAGES_OF_SSDSIM,
+            "subpage page": g["page_bytes"] // g["sector_bytes"], "page capacity": g["page_bytes"],
+            "subpage capacity": g["sector_bytes"], "t_PROG": t["program_ns"][0], "t_BERS": t["erase_ns"],
+            "t_R": t["read_ns"][0], "t_WC": cycle, "t_RC": cycle, **self.CYCLES, "erase limit": 1_000_000,
+            "address mapping": 1, "wear leveling": 1, "gc": 1, "overprovide": round(drive.spare, 4), "gc threshold": held,
+            "buffer management": 0, "scheduling algorithm": 1, "gc hard threshold": held, "allocation": 0,
+            "static_allocation": 2, "dynamic_allocation": 0, "advanced command": 0, "advanced command priority": 0,
+            "greed CB command": 0, "greed MPW command": 0, "aged": 0, "aged ratio": 0,
+        }
+        (folder / "page.parameters").write_text("".join(f"{key} = {value};\n" for key, value in values.items()))
+        # Its end is a line without an end, long after all others: at a last line that has one SSDSim never stops. It
+        # divides by the number of reads, so that there must be one.
+        with open(trace, "rb") as given, open(folder / "example.ascii", "wb") as own:
+            for line in given:
+                own.write(line)
+            end = int(line.split()[0])
+            own.write(b"%d 0 0 1 1\n%d 0 0 1 0" % (end + 10**9, end + 10**15))
+
+    def run(self, folder: pathlib.Path) -> float:
+        # Its return code says nothing: 1 is success.
+        cpu, said = seconds([self.program], folder, "example.ascii\n")
+        if "the simulation is completed" not in said:
+            sys.exit(f"SSDSim did not come to its end. It said:\n{said[-2000:]}")
+        return cpu
+
+    def served(self, folder: pathlib.Path) -> int:
+        # Its last read is not of the workload.
+        return self.counted(folder, "read request") + self.counted(folder, "write request") - 1
+
+    def pages(self, folder: pathlib.Path) -> tuple[int, int]:
+        return self.counted(folder, "read"), self.counted(folder, "program")
+
+    @staticmethod
+    def counted(folder: pathlib.Path, what: str) -> int:
+        result = (folder / "statistic10.dat").read_text(errors="replace")
+        return sum(int(n) for n in re.findall(rf"(?m)^{what} count:\s*(\d+)", result)[:1])
+
+
+def write_first(trace: pathlib.Path, to: pathlib.Path) -> bool:
+    """Writes of all that a trace reads, once; whether it reads at all. Either peer's lines: time, device, sector, sectors,
+    and 1 for a read."""
+    places = {}
+    with open(trace) as lines:
+        for line in lines:
+            _, _, sector, sectors, read = line.split()
+            if read == "1":
+                places[sector, sectors] = None
+    to.write_text("".join(f"{n * 20_000} 0 {sector} {sectors} 0\n" for n, (sector, sectors) in enumerate(places)))
+    return bool(places)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mqsim", metavar="PATH", help="MQSim's program")
+    parser.add_argument("--ssdsim", metavar="PATH", help="SSDSim's program")
     parser.add_argument("--nandle", metavar="PATH", help="nandle's program; built as releases are (release/guided) if not given")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each (3)")
     parser.add_argument("--workloads", default=",".join(WORKLOADS), metavar="NAMES", help="of common, gc20, gc10")
     parser.add_argument("--requests", type=int, metavar="N", help="fewer requests, to try it out")
     options = parser.parse_args()
-    peers = [Peer(os.path.abspath(path)) for Peer, path in ((MQSim, options.mqsim),) if path]
+    peers = [Peer(os.path.abspath(path)) for Peer, path in ((MQSim, options.mqsim), (SSDSim, options.ssdsim)) if path]
     names = options.workloads.split(",")
     if not peers:
-        parser.error("no peer: expected --mqsim PATH")
+        parser.error("no peer: expected --mqsim PATH or --ssdsim PATH")
     if options.runs < 1:
         parser.error(f"--runs {options.runs}: expected at least 1")
     for peer in peers:
@@ -137,8 +231,8 @@ def main() -> None:
         # As releases are.
         nandle = subprocess.check_output([ROOT / "release/guided"], text=True).strip()
 
-    print("| workload | program | requests | CPU s, median | least to most | nandle is faster by |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    print("| workload | program | requests | pages read | programmed | CPU s, median | least to most | nandle is faster by |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in names:
         compare(name, nandle, peers, options)
 
@@ -156,24 +250,36 @@ def compare(name: str, nandle: str, peers: list, options: argparse.Namespace) ->
         asked = sum(1 for _ in open(traces[first], "rb"))
         text = [nandle, "run", "-d", name, "-w", str(traces[first]), "--format", first, "--time-unit", "ns"]
         generated = [nandle, "run", "-d", name, "-w", name, *limit]
+        ours = {"nandle, from the text": text, "nandle, generated": generated}
+        mapped = folder / f"mapped.{first}"
+        if write_first(traces[first], mapped):
+            ours["nandle, reads mapped"] = [*text, "--age-with", str(mapped)]
         folders = [folder / peer.name for peer in peers]
         for peer, own in zip(peers, folders):
             own.mkdir()
             peer.prepare(drive, traces[peer.trace], own)
         taken: dict[str, list[float]] = {}
+        pages: dict[str, tuple[int, int]] = {}
         for _ in range(options.runs):
-            for what, command in (("nandle, from the text", text), ("nandle, generated", generated)):
+            for what, command in ours.items():
                 cpu, said = seconds(command, folder)
-                if "host" not in said:
+                counted = re.search(r"(?m)^ +reads .* ([\d,]+)\n +programs .* ([\d,]+)$", said)
+                if not counted:
                     sys.exit(f"nandle did not come to its end. It said:\n{said[-2000:]}")
+                # What it generates begins with a fill that it does not count.
+                if command is not generated:
+                    pages[what] = tuple(int(n.replace(",", "")) for n in counted.groups())
                 taken.setdefault(what, []).append(cpu)
             for peer, own in zip(peers, folders):
                 taken.setdefault(peer.name, []).append(peer.run(own))
-        own = statistics.median(taken["nandle, from the text"])
+                pages[peer.name] = peer.pages(own)
+        own_times = {what: statistics.median(taken[what]) for what in ours if what != "nandle, generated"}
         for what, times in taken.items():
             middle = statistics.median(times)
-            ratio = "" if what.startswith("nandle") else f"{middle / own:.1f}" if own else "-"
-            print(f"| `{name}` | {what} | {asked:,} | {middle:.2f} | {min(times):.2f} to {max(times):.2f} | {ratio} |")
+            ratio = "" if what in ours else " or ".join(f"{middle / own:.1f}" if own else "-" for own in own_times.values())
+            read, programmed = (f"{n:,}" for n in pages[what]) if what in pages else ("", "")
+            print(f"| `{name}` | {what} | {asked:,} | {read} | {programmed} | {middle:.2f} | "
+                  f"{min(times):.2f} to {max(times):.2f} | {ratio} |")
         for peer, place in zip(peers, folders):
             served = peer.served(place)
             if served != asked:

@@ -660,14 +660,32 @@ fn peers_get_the_same_requests_and_the_table_has_all() {
         return;
     }
     let dir = temp();
-    // A peer that burns some time, and reports the lines of the trace that its configuration names.
-    let peer = dir.path().join("MQSim");
-    let script = "#!/bin/sh\ngrep -q '<Block_No_Per_Plane>512</Block_No_Per_Plane>' \"$2\" || exit 1\n\
+    // Peers that burn some time, and report the lines of the trace that their configuration names.
+    let script = |name: &str, lines: &str| {
+        let peer = dir.path().join(name);
+        std::fs::write(&peer, format!("#!/bin/sh\n{lines}")).expect("room");
+        std::fs::set_permissions(&peer, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        peer.to_string_lossy().into_owned()
+    };
+    let mqsim = script(
+        "MQSim",
+        "grep -q '<Block_No_Per_Plane>512</Block_No_Per_Plane>' \"$2\" || exit 1\n\
         trace=$(sed -n 's/.*<File_Path>\\(.*\\)<.File_Path>.*/\\1/p' \"$4\")\n\
         n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done\n\
-        echo \"<Request_Count>$(wc -l < \"$trace\")<\" > workload_scenario_1.xml\n";
-    std::fs::write(&peer, script).expect("room");
-    std::fs::set_permissions(&peer, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        { echo \"<Request_Count>$(wc -l < \"$trace\")<\"\n\
+        echo 'Issued_Flash_Read_CMD=\"7\" Issued_Flash_Program_CMD=\"31\" Issued_Flash_Multiplane_Program_CMD=\"2\"'; } > workload_scenario_1.xml\n",
+    );
+    // As SSDSim: its blocks have 64 pages, the trace is the file it is told, and ends in a line without an end.
+    let ssdsim = script(
+        "ssd",
+        "read trace; grep -q 'block number = 2048;' page.parameters || exit 2\n\
+        n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done\n\
+        lines=$(wc -l < \"$trace\")\n\
+        reads=$(head -n \"$lines\" \"$trace\" | grep -c ' 1$')\n\
+        { echo \"read request count:  $reads\"; echo \"write request count:  $((lines - reads))\"\n\
+        echo 'read count:  8'; echo 'program count:  36'; echo 'multi-plane program count:  5'; } > statistic10.dat\n\
+        echo 'the simulation is completed!'; exit 1\n",
+    );
     let bench = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
     let run = |extra: &[&str]| {
         let options =
@@ -675,10 +693,16 @@ fn peers_get_the_same_requests_and_the_table_has_all() {
         let mut command = std::process::Command::new("python3");
         command.args(options).args(extra).output().expect("it runs")
     };
-    let out = run(&["--workloads", "common", "--mqsim", &peer.to_string_lossy()]);
+    let out = run(&["--workloads", "common", "--mqsim", &mqsim, "--ssdsim", &ssdsim]);
     let (table, said) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success() && said.is_empty(), "{said}");
-    for row in ["nandle, from the text | 700 |", "nandle, generated | 700 |", "MQSim | 700 |"] {
+    for row in [
+        "nandle, from the text | 700 |",
+        "nandle, generated | 700 |",
+        "nandle, reads mapped | 700 |",
+        "MQSim | 700 | 7 | 35 |",
+        "SSDSim | 700 | 8 | 36 |",
+    ] {
         assert!(table.contains(row), "{row}: {table}");
     }
     assert_eq!(run(&["--workloads", "common"]).status.code(), Some(2));
