@@ -273,10 +273,11 @@ def compare(name: str, nandle: str, peers: list, options: argparse.Namespace) ->
             for peer, own in zip(peers, folders):
                 taken.setdefault(peer.name, []).append(peer.run(own))
                 pages[peer.name] = peer.pages(own)
-        own_times = {what: statistics.median(taken[what]) for what in ours if what != "nandle, generated"}
+        # What is generated did without the text that the peers read.
+        beside = [statistics.median(taken[what]) for what, command in ours.items() if command is not generated]
         for what, times in taken.items():
             middle = statistics.median(times)
-            ratio = "" if what in ours else " or ".join(f"{middle / own:.1f}" if own else "-" for own in own_times.values())
+            ratio = "" if what in ours else " or ".join(f"{middle / cpu:.1f}" if cpu else "-" for cpu in beside)
             read, programmed = (f"{n:,}" for n in pages[what]) if what in pages else ("", "")
             print(f"| `{name}` | {what} | {asked:,} | {read} | {programmed} | {middle:.2f} | "
                   f"{min(times):.2f} to {max(times):.2f} | {ratio} |")
