@@ -1,6 +1,6 @@
 """The mutants: deliberate breakages, each with the net that must catch it."""
 
-GOLDEN = "-p nandle-ssd --test golden"
+GOLDEN = "-p nandle-ssd --test ssd golden"
 UNITS = "-p nandle-ssd --lib"
 IMAGE = "-p nandle-serve --lib image::tests::"
 HOSTILE = "--test serve hostile::"
@@ -12,7 +12,7 @@ MUTANTS = {
         ("an overwritten page may be erased before its successor is on flash",
          "Before::Single(old) => { self.media.supersede_on::<PLAIN>(old, op);", "Before::Single(old) => {", "--test drive oracle::"),
         ("a joined part of a page is forgotten with what was joined to it", "self.media.forget_after(f.ppn, lost & !stays, op);",
-         "self.media.forget_after(f.ppn, lost, op);", "-p nandle-ssd --test recorded"),
+         "self.media.forget_after(f.ppn, lost, op);", "-p nandle-ssd --test ssd recorded"),
         ("a part of a page is placed by itself though more of it stays",
          "let stays = !full && flash.stored(lpn, !mask) != 0;", "let stays = false;", "--test drive oracle::"),
         ("a collected page may be erased before its copy is on flash",
@@ -252,7 +252,7 @@ MUTANTS = {
          "if cost > 0 && cost > flash.space().spare_beside_claims() || !has_number {", "if !has_number {",
          "--test drive streams::"),
         ("surplus pages take what objects count on", "!self.may_be_claimed() || self.spare_beside_claims() > 0", "true",
-         "-p nandle-ssd --test recorded"),
+         "-p nandle-ssd --test ssd recorded"),
         ("FlashAlloc: a call may take the last clean blocks",
          "self.blocks.free(plane).saturating_sub(self.limits.hard)", "self.blocks.free(plane)", "--test drive streams::"),
         ("FlashAlloc: a call that lacks blocks is refused at once", "if auto || failed {", "if true {", "--test drive streams::"),

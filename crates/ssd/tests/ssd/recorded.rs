@@ -13,11 +13,9 @@ use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::fdp::Fdp;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Operation, Ssd, Status};
 
-#[path = "../../../tests/devices/mod.rs"]
-mod devices;
-#[path = "recorded/list.rs"]
+use crate::devices;
+
 mod list;
-#[path = "recorded/workload.rs"]
 mod workload;
 use workload::{Host, Workload};
 
@@ -272,7 +270,7 @@ fn run(config: &DeviceConfig, workload: &Workload, aloud: bool) -> Outcome {
 // ---- the list ----------------------------------------------------------------------------------
 
 fn path(file: &str) -> String {
-    format!("{}/tests/recorded/{file}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/tests/ssd/recorded/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn read(file: &str) -> String {

@@ -9,8 +9,7 @@
 use nandle_random::Stream;
 use nandle_ssd::{Command, Completion, Op, Ssd, Status};
 
-#[path = "../../../tests/devices/mod.rs"]
-mod devices;
+use crate::devices;
 
 /// Bytes that are kept of a sector.
 const UNIT: usize = 16;

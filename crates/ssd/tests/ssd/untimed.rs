@@ -10,8 +10,7 @@ use nandle_ssd::collect::victim::VictimKind;
 use nandle_ssd::nand::{Cause, CellKind, ProgramOrder};
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
-#[path = "../../../tests/devices/mod.rs"]
-mod devices;
+use crate::devices;
 
 /// 256 MiB of 4 KiB pages in eight planes.
 fn drive() -> DeviceConfig {

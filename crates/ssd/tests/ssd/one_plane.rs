@@ -9,8 +9,7 @@ use nandle_ssd::nand::{CellKind, ProgramOrder, Scheduler, Suspend};
 use nandle_ssd::schemes::Seam;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 
-#[path = "../../../tests/devices/mod.rs"]
-mod devices;
+use crate::devices;
 
 /// Events, and nanoseconds, within which some request is answered.
 const MANY: u32 = 60_000;

@@ -1,13 +1,12 @@
 //! Goal: a change of behaviour is never an accident, and a run is the same on every machine.
 //! Method: the digest of a fixed run of each small device is kept in `golden.txt` beside it; this test
-//! runs with and without debug assertions. `GOLDEN=write cargo test -p nandle-ssd --test golden` renews it,
+//! runs with and without debug assertions. `GOLDEN=write cargo test -p nandle-ssd --test ssd golden` renews it,
 //! and the commit that does so says why.
 
 use nandle_random::Stream;
 use nandle_ssd::{Command, Op, Ssd};
 
-#[path = "../../../tests/devices/mod.rs"]
-mod devices;
+use crate::devices;
 
 fn digest(config: &nandle_ssd::DeviceConfig) -> u64 {
     let mut ssd = Ssd::new(config, 0, 11).expect("a valid device");
@@ -37,7 +36,7 @@ fn digest(config: &nandle_ssd::DeviceConfig) -> u64 {
 
 #[test]
 fn digests_do_not_change() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ssd/golden.txt");
     let mut lines: Vec<String> =
         devices::small_devices().iter().map(|(name, c)| format!("{:016x} {name}\n", digest(c))).collect();
     lines.sort_by(|a, b| a[17..].cmp(&b[17..]));
