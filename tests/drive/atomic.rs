@@ -143,7 +143,7 @@ fn seen(name: &str, config: &DeviceConfig, piece: u64) -> (u64, usize, usize) {
     }
     for event in 0..1500 {
         read += bench.step();
-        if nightly || event / 10 % 8 == 0 {
+        if nightly || event / 10 % 12 == 0 {
             torn += bench.cut();
             cuts += 1;
         }

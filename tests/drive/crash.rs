@@ -18,7 +18,7 @@ use crate::devices;
 
 /// Cut points that a plain run must come to in all, and per device.
 const LEAST: u64 = 20_000;
-const PER_DEVICE: u64 = 400;
+const PER_DEVICE: u64 = 260;
 
 /// Host, drive and judge.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
 //! Goal: the structure stays what ARCHITECTURE.md says.
 //! Method: ordinary tests that read the sources.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -367,29 +366,6 @@ fn a_page_of_figures_is_one_screen() {
         pages += 1;
     }
     assert!(pages > 8, "{pages} pages");
-}
-
-#[test]
-fn workspaces_agree_on_versions() {
-    // What one of them has checked or built is then not built again for another.
-    let packages = |lock: &str| -> BTreeSet<(String, String)> {
-        let text = read(lock);
-        let value = |line: &str, key| line.strip_prefix(key).map(|rest| rest.trim_matches('"').to_owned());
-        let lines: Vec<&str> = text.lines().collect();
-        let packages = lines
-            .windows(2)
-            .filter_map(|two| Some((value(two[0], "name = ")?, value(two[1], "version = ")?)));
-        packages.collect()
-    };
-    let main = packages("Cargo.lock");
-    let names: BTreeSet<&String> = main.iter().map(|(name, _)| name).collect();
-    for lock in ["fuzz/Cargo.lock", "python/Cargo.lock"] {
-        let locked = packages(lock);
-        let others: Vec<_> =
-            locked.iter().filter(|package| names.contains(&package.0) && !main.contains(package)).collect();
-        assert!(others.is_empty(), "{lock} has other versions than Cargo.lock: {others:?}");
-        assert!(locked.len() > 50, "{lock} has {} packages", locked.len());
-    }
 }
 
 /// A test that is longer at night is one of the workspace: the nightly runs all of them, so none is forgotten.
