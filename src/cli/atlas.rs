@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nandle_lab::atlas::{self, Plan, Size, Wish};
+use nandle_studies::atlas::{self, Plan, Size, Wish};
 
 use super::args;
 use super::terminal::{Failure, say, stop_on_interrupt};

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use nandle_lab::report;
-use nandle_lab::reproduce::{self, render};
 use nandle_lab::run::Loaded;
 use nandle_lab::{batch, logs};
+use nandle_studies::reproduce::{self, render};
 use serde::{Deserialize, Serialize};
 
 use super::args;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use nandle_lab::reproduce::{self, Options, Paper, Report, Step, render};
+use nandle_studies::reproduce::{self, Options, Paper, Report, Step, render};
 use serde_json::json;
 
 use super::args;

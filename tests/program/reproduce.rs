@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use assert_cmd::Command;
-use nandle_lab::reproduce::ledger::Row;
-use nandle_lab::reproduce::traces::{self, Real};
-use nandle_lab::reproduce::{Kind, Options, Paper, Report, Verdict, across, run};
 use nandle_lab::workload::Asked;
+use nandle_studies::reproduce::ledger::Row;
+use nandle_studies::reproduce::traces::{self, Real};
+use nandle_studies::reproduce::{Kind, Options, Paper, Report, Verdict, across, run};
 
 fn nandle() -> Command {
     let mut command = Command::cargo_bin("nandle").expect("the program");

@@ -4,8 +4,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nandle_lab::reproduce::flashalloc::calibration::{points_of, sizes};
-use nandle_lab::reproduce::flashalloc::{Callers, Firmware, Host, drive, run};
+use nandle_studies::reproduce::flashalloc::calibration::{points_of, sizes};
+use nandle_studies::reproduce::flashalloc::{Callers, Firmware, Host, drive, run};
 
 /// Fig 5a: with an object for every overwrite nothing is left to copy.
 #[test]

@@ -3,8 +3,8 @@
 //! Method: a 128th of the paper's size, Table II's blocks, collected ahead of need; `nandle reproduce papa` runs the
 //! whole.
 
-use nandle_lab::reproduce::papa::{Outcome, POLICIES, Plan, WORKLOADS, measure};
 use nandle_ssd::nand::CellKind;
+use nandle_studies::reproduce::papa::{Outcome, POLICIES, Plan, WORKLOADS, measure};
 
 fn small() -> Plan {
     Plan { scale: 128, op_ratio: 0.8, ahead: true, ..Plan::quick(1) }

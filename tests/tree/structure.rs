@@ -127,14 +127,11 @@ fn the_laboratory_imports_downwards() {
             "batch",
             "sweep",
             "logs",
-            "atlas/data",
-            "atlas/traces",
-            "atlas/verdict",
-            "atlas/page",
-            "atlas/plan",
-            "atlas",
-            "reproduce",
         ],
+    );
+    stands(
+        "crates/studies/src",
+        &["atlas/data", "atlas/traces", "atlas/verdict", "atlas/page", "atlas/plan", "atlas", "reproduce"],
     );
 }
 

@@ -4,12 +4,11 @@
 //! [`replay`] drives it in virtual time, [`oracle`] judges what it returns, [`measure`] counts, and
 //! [`run`] does all of it and writes the run directory. [`batch`] does many runs at a time, [`sweep`] makes
 //! them from a grid and gathers their results, [`report`] shows runs as a page, [`logs`] in the words of other
-//! tools. [`reproduce`] repeats the papers' experiments, [`atlas`] sets every scheme against every trace. [`memory`] is asked for before any of it is taken.
+//! tools. [`memory`] is asked for before any of it is taken.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod atlas;
 pub mod batch;
 pub mod config;
 mod error;
@@ -20,7 +19,6 @@ pub mod memory;
 pub mod oracle;
 pub mod replay;
 pub mod report;
-pub mod reproduce;
 pub mod resources;
 pub mod run;
 pub mod sweep;

@@ -31,6 +31,7 @@ use nandle_trace::Request;
 use nandle_trace::synthetic::{Phase, Replay};
 use rustc_hash::FxHashMap;
 use under_way::{TooMuch, UnderWay};
+pub use until::Again;
 use until::Settle;
 use users::{Issue, Users};
 

@@ -153,7 +153,10 @@ impl Asked {
 
     /// The measured phase once more, for a device that is not steady yet; none if several users share the drive:
     /// what they wrote would be in their way.
-    pub(crate) fn again(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Option<Phase>, Error> {
+    ///
+    /// # Errors
+    /// If the workload cannot be had.
+    pub fn again(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Option<Phase>, Error> {
         let last = self.prepare_with(drive, traces)?.phases.pop();
         Ok(last.map(|(phase, _)| Phase { delay_ns: 0, ..phase }).filter(|phase| phase.users.len() == 1))
     }
@@ -205,7 +208,9 @@ impl Asked {
         }
     }
 
-    pub(crate) fn target(&self, drive: &Drive) -> Target {
+    /// What a generator is told of the drive.
+    #[must_use]
+    pub fn target(&self, drive: &Drive) -> Target {
         Target {
             logical_bytes: drive.layout.logical_bytes,
             page_bytes: drive.config.geometry.page_bytes,
@@ -376,7 +381,8 @@ impl Source for Opened {
 }
 
 /// A generated workload on the drive that it was made for.
-pub(crate) fn generated(workload: Workload, drive: &Drive) -> Prepared {
+#[must_use]
+pub fn generated(workload: Workload, drive: &Drive) -> Prepared {
     let address = Address::straight(&drive.config, drive.layout.logical_sectors);
     Prepared {
         name: workload.name,

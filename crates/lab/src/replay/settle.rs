@@ -9,7 +9,7 @@ use crate::measure::{Settling, Steadiness, Until};
 
 impl<'a> Replayer<'a> {
     /// The measured part goes on until the device is steady; where its requests end before, `again` gives them once more.
-    pub(crate) fn settle(&mut self, until: Until, again: Again<'a>) {
+    pub fn settle(&mut self, until: Until, again: Again<'a>) {
         self.settle = Some(Settle { settling: Settling::new(until, &self.ssd), again, over: false });
     }
 
@@ -40,7 +40,8 @@ impl<'a> Replayer<'a> {
     }
 
     /// How steady the device was when the measured part was over.
-    pub(crate) fn steadiness(&self) -> Option<Steadiness> {
+    #[must_use]
+    pub fn steadiness(&self) -> Option<Steadiness> {
         self.settle.as_ref().filter(|_| !self.stopped).and_then(|settle| settle.settling.verdict()).cloned()
     }
 }

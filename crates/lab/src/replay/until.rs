@@ -6,7 +6,7 @@ use crate::Error;
 use crate::measure::Settling;
 
 /// Makes a phase once more.
-pub(crate) type Again<'a> = Box<dyn FnMut() -> Result<Option<Phase>, Error> + 'a>;
+pub type Again<'a> = Box<dyn FnMut() -> Result<Option<Phase>, Error> + 'a>;
 
 /// What makes the measured part go on.
 pub(super) struct Settle<'a> {

@@ -7,7 +7,7 @@ pub mod chart;
 mod figures;
 mod groups;
 mod over_time;
-pub(crate) mod page;
+pub mod page;
 mod side_by_side;
 mod swept;
 

@@ -11,7 +11,7 @@ const SCRIPT: [&str; 2] = [include_str!("vendor/uPlot.iife.min.js"), include_str
 
 /// A page under construction.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub struct Page {
     title: String,
     body: String,
     cards: bool,
@@ -20,7 +20,9 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn new(title: &str, verdict: &str) -> Self {
+    /// An empty page under its title and what follows from it.
+    #[must_use]
+    pub fn new(title: &str, verdict: &str) -> Self {
         let body = format!(
             "<header><h1>{}</h1><p class=\"verdict\">{}</p></header>\n",
             escape(title),
@@ -36,20 +38,20 @@ impl Page {
     }
 
     /// A heading; what follows are cards until the next one.
-    pub(crate) fn heading(&mut self, words: &str) {
+    pub fn heading(&mut self, words: &str) {
         self.leave_cards();
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(words));
     }
 
     /// HTML across the page.
-    pub(crate) fn wide(&mut self, html: &str) {
+    pub fn wide(&mut self, html: &str) {
         self.leave_cards();
         self.body.push_str(html);
         self.body.push('\n');
     }
 
     /// Paragraphs.
-    pub(crate) fn notes(&mut self, notes: &[String]) {
+    pub fn notes(&mut self, notes: &[String]) {
         if !notes.is_empty() {
             let items: String = notes.iter().map(|n| format!("<li>{}</li>", escape(n))).collect();
             self.wide(&format!("<ul class=\"notes\">{items}</ul>"));
@@ -57,7 +59,7 @@ impl Page {
     }
 
     /// A chart with its title, a line on how to read it, and its data to be downloaded.
-    pub(crate) fn card(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
+    pub fn card(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
         if !std::mem::replace(&mut self.cards, true) {
             self.body.push_str("<div class=\"cards\">\n");
         }
@@ -65,7 +67,7 @@ impl Page {
     }
 
     /// The same across the page.
-    pub(crate) fn broad(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
+    pub fn broad(&mut self, title: &str, hint: &str, html: &str, csv: &Csv) {
         self.leave_cards();
         self.section(title, hint, html, csv);
     }
@@ -85,17 +87,17 @@ impl Page {
     }
 
     /// What follows is folded away under `title`, until [`Page::unfold`].
-    pub(crate) fn fold(&mut self, title: &str) {
+    pub fn fold(&mut self, title: &str) {
         self.wide(&format!("<details><summary>{}</summary>", escape(title)));
     }
 
     /// The end of what was folded away.
-    pub(crate) fn unfold(&mut self) {
+    pub fn unfold(&mut self) {
         self.wide("</details>");
     }
 
     /// Something long, folded up.
-    pub(crate) fn folded(&mut self, title: &str, text: &str) {
+    pub fn folded(&mut self, title: &str, text: &str) {
         self.wide(&format!(
             "<details><summary>{}</summary><pre>{}</pre></details>",
             escape(title),
@@ -103,7 +105,9 @@ impl Page {
         ));
     }
 
-    pub(crate) fn finish(mut self) -> String {
+    /// The file.
+    #[must_use]
+    pub fn finish(mut self) -> String {
         self.leave_cards();
         let charts = self.body.contains("class=\"plot\"");
         let (style, script) = if charts {
@@ -129,7 +133,7 @@ impl Page {
 }
 
 /// Letters and digits of a title, for file names.
-pub(crate) fn slug(title: &str) -> String {
+pub fn slug(title: &str) -> String {
     let mut out = String::new();
     for c in title.chars().map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_alphanumeric() {
@@ -143,16 +147,21 @@ pub(crate) fn slug(title: &str) -> String {
 
 /// The data of a chart, or of the atlas.
 #[derive(Debug, Default)]
-pub(crate) struct Csv(pub String);
+pub struct Csv(
+    /// As it is in the file.
+    pub String,
+);
 
 impl Csv {
-    pub(crate) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Columns with these heads, and no row.
+    pub fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
         let mut csv = Self::default();
         csv.row(heads.into_iter().map(str::to_owned));
         csv
     }
 
-    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
+    /// A further row.
+    pub fn row(&mut self, fields: impl IntoIterator<Item = String>) {
         let fields: Vec<String> = fields
             .into_iter()
             .map(|f| if f.contains([',', '"', '\n']) { format!("\"{}\"", f.replace('"', "\"\"")) } else { f })

@@ -1,6 +1,6 @@
 //! Goal: a change of behaviour is never an accident, and a run is the same on every machine.
 //! Method: the digest of a fixed run of each small device is kept in `golden.txt` beside it; this test
-//! runs with and without debug assertions. `GOLDEN=write cargo test -p nandle-ssd --test ssd golden` renews it,
+//! runs with debug assertions, and at night without. `GOLDEN=write cargo test -p nandle-ssd --test ssd golden` renews it,
 //! and the commit that does so says why.
 
 use nandle_random::Stream;

@@ -47,7 +47,7 @@ fn cut(sets: &[&str], seed: u64, events: u64) {
     let steps = world.disk.state().log.take().expect("it was kept");
     let (promises, client) = (std::mem::take(&mut world.promises), world.client.clone());
     let mut draw = Stream::new(seed, "cut");
-    let every = if nightly() { 1 } else { steps.len() as u64 / 60 };
+    let every = if nightly() { 1 } else { steps.len() as u64 / 40 };
     let (mut synced, mut cuts, mut promised) = (0, 0, 0);
     for until in 0..=steps.len() {
         if until > 0 && matches!(steps[until - 1], Step::Sync) {

@@ -1,0 +1,110 @@
+//! What the paper does not say. No row of a claim.
+
+use nandle_ssd::nand::Cause;
+
+use super::super::{Bench, Cell, Kind, Table, Verdict};
+use super::claims::{claims, map_share, map_shares, mean, ratio};
+use super::grid::{Load, Runs, Set, TWINS, Workload, compare};
+use super::run::{Run, sum};
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
+
+/// What the paper does not say, or what is not to be had: how many writes repeat an extent, how much of the mapping table
+/// the cache has room for where so little of it is touched, and what was requested before. No row is counted.
+pub(super) fn unpublished(
+    bench: &Bench<'_>,
+    paper: Set,
+    counted: &Runs,
+    asked: impl Fn(&str, Option<u64>) -> Asked,
+) -> Result<Table, Error> {
+    let mut table = Table::new(
+        "What is not published (six twins)",
+        &[
+            "setting",
+            "pages touched",
+            "table cached mrsm",
+            "map writes mrsm",
+            "map writes across",
+            "map reads mrsm",
+            "map reads across",
+            "flash writes to mrsm",
+            "flash reads to mrsm",
+            "erases to mrsm",
+            "write latency to mrsm",
+            "latency to mrsm",
+            "latency to page",
+            "update reads to page",
+            "predictions met",
+        ],
+    );
+    let most = bench.options.quick.then_some(90_000);
+    let twins = |argument: &str| -> Vec<Workload> {
+        let one = |t: &&str| (t.to_string(), Load::Twin(asked(&format!("{t}{argument}"), most)));
+        TWINS.iter().map(one).collect()
+    };
+    let mut settings = vec![("as counted: 70% of the writes repeat an extent".to_owned(), counted.clone())];
+    for share in [0.5, 0.3] {
+        let runs = compare(bench, paper, &twins(&format!(":repeat={share}")))?;
+        settings.push((format!("{:.0}% of the writes repeat an extent", share * 100.0), runs));
+    }
+    let runs = compare(bench, Set { aged: true, ..paper }, &twins(""))?;
+    settings.push(("aged by an hour of another LUN too".into(), runs));
+    let runs = compare(bench, Set { cache: 16, ..paper }, &twins(""))?;
+    settings.push(("a sixteenth of the mapping cache".into(), runs));
+    for (name, runs) in settings {
+        let mut row: Vec<Cell> = vec![name.as_str().into()];
+        row.extend([mean(&runs, |r| r[1].touched), mean(&runs, |r| r[1].cached)].map(Cell::from));
+        row.extend(map_shares(&runs).map(Cell::from));
+        row.extend(
+            [
+                ratio(&runs, 1, |r| sum(&r.flash_writes)),
+                ratio(&runs, 1, |r| sum(&r.flash_reads)),
+                ratio(&runs, 1, |r| r.erases as f64),
+                ratio(&runs, 1, Run::write_ms),
+                ratio(&runs, 1, Run::io_s),
+                ratio(&runs, 0, Run::io_s),
+                ratio(&runs, 0, |r| r.reads_of(Cause::Rmw)),
+            ]
+            .map(Cell::from),
+        );
+        let mut all = Vec::new();
+        claims(&runs, &name, &mut all);
+        let met = all.iter().filter(|c| c.kind == Kind::Prediction && c.verdict == Verdict::Met).count();
+        row.push((met as u64).into());
+        table.rows.push(row);
+    }
+    Ok(table)
+}
+
+/// Share of MRSM's table that the paper's cache holds (section 4.2.4).
+const PAPER_CACHED: f64 = 0.421;
+
+/// What the mapping cache would miss if no request came near an earlier one. Not counted: whether the paper's share of map
+/// writes can follow from its cache at all.
+pub(super) fn without_locality(
+    bench: &Bench<'_>,
+    paper: Set,
+    counted: &Runs,
+    asked: impl Fn(&str, Option<u64>) -> Asked,
+) -> Result<Table, Error> {
+    let name = "random-write";
+    let most = if bench.options.quick { 100_000 } else { 1_000_000 };
+    let anywhere = compare(bench, paper, &[(name.into(), Load::Twin(asked(name, Some(most))))])?;
+    let columns = ["requests", "scheme", "table cached", "misses", "map writes of all flash writes"];
+    let mut table = Table::new("Map writes where requests have no locality", &columns);
+    for (what, runs) in [("six twins", counted), ("4 KiB writes anywhere", &anywhere)] {
+        for (scheme, n) in [("mrsm", 1), ("across", 2)] {
+            let figures =
+                [mean(runs, |r| r[n].cached), mean(runs, |r| r[n].misses), map_share(runs, n, false)];
+            let mut row: Vec<Cell> = vec![what.into(), scheme.into()];
+            row.extend(figures.map(Cell::from));
+            table.rows.push(row);
+        }
+    }
+    // Each page written, the host's or a copy, brings in a page of the table and drives out a changed one.
+    let lacks = 1.0 - PAPER_CACHED;
+    let mut row: Vec<Cell> = vec!["every page written looks up anywhere (closed form)".into(), "mrsm".into()];
+    row.extend([PAPER_CACHED, lacks, lacks / (1.0 + lacks)].map(Cell::from));
+    table.rows.push(row);
+    Ok(table)
+}
