@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use nandle_lab::measure::Summary;
+use serde::{Deserialize, Serialize};
 
 /// How long runs are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::data::Atlas;
-use super::verdict::verdicts;
 use nandle_lab::Error;
 use nandle_lab::report::chart::escape;
 use nandle_lab::report::page::{Csv, STYLE};
 use nandle_lab::units::count;
+
+use super::data::Atlas;
+use super::verdict::verdicts;
 
 /// The page. What the reader chooses from is plain data in it, which its script shows.
 #[must_use]

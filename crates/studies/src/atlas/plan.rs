@@ -5,8 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::data::{Atlas, DriveKind, Row, Scheme, Size, TraceInfo, Wish};
-use super::traces;
 use nandle_lab::Error;
 use nandle_lab::batch::{self, Event, How, Job, Labels, State, id_of};
 use nandle_lab::config::{self, Drive, SHORTHANDS, Wanted, policies};
@@ -14,6 +12,9 @@ use nandle_lab::measure::Until;
 use nandle_lab::run::Run;
 use nandle_lab::units::{bytes, count};
 use nandle_lab::workload::{Asked, Mode, Traces};
+
+use super::data::{Atlas, DriveKind, Row, Scheme, Size, TraceInfo, Wish};
+use super::traces;
 
 /// Most that a run writes, in sizes of its drive.
 const DRIVE_WRITES: f64 = 6.0;

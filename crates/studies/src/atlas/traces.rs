@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nandle_trace::{Op, Options, Source};
-use rustc_hash::FxHashSet;
-
-use super::data::TraceInfo;
 use nandle_lab::Error;
 use nandle_lab::address::Footprint;
 use nandle_lab::config::Drive;
 use nandle_lab::workload::Asked;
+use nandle_trace::{Op, Options, Source};
+use rustc_hash::FxHashSet;
+
+use super::data::TraceInfo;
 
 /// Twins of published traces, one of each published set.
 const TWINS: [&str; 8] = ["prxy", "proj", "fin", "hm", "tpcc", "lun1", "msnfs", "web"];

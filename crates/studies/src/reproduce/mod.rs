@@ -21,17 +21,15 @@ mod simulate;
 pub mod traces;
 pub mod waflash;
 
-pub use bench::{Options, Step};
-pub use claim::{Claim, Kind, Rule, Verdict};
-pub use page::render;
-pub use paper::Paper;
-pub use report::{Cell, Curves, Report, Table};
-
 use std::sync::atomic::AtomicBool;
 
 use bench::{Bench, preset};
-
+pub use bench::{Options, Step};
+pub use claim::{Claim, Kind, Rule, Verdict};
 use nandle_lab::Error;
+pub use page::render;
+pub use paper::Paper;
+pub use report::{Cell, Curves, Report, Table};
 
 /// What an experiment is.
 struct Experiment {

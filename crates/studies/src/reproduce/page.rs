@@ -1,8 +1,9 @@
 //! What papers publish beside what was measured here, as a page.
 
-use super::{Cell, Curves, Report, Table, Verdict};
 use nandle_lab::report::chart::{self, Axis, Bar, Plot, Series, Show, escape, figure};
 use nandle_lab::report::page::{Csv, Page};
+
+use super::{Cell, Curves, Report, Table, Verdict};
 
 /// A line a run.
 fn chart(page: &mut Page, curves: &Curves) {

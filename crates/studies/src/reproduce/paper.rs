@@ -1,8 +1,7 @@
 //! The papers whose evaluations can be repeated.
 
-use serde::{Deserialize, Serialize};
-
 use nandle_lab::Error;
+use serde::{Deserialize, Serialize};
 
 /// A paper whose evaluation can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,12 +4,13 @@
 //! puts passed-over pages at position 60 or at the head, without a look at the chips; both are run,
 //! and WAFLASH's way (`stay`, only when chips are busy). The better of the poster's two is ours.
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
+
 use super::simulate::Measured;
 use super::traces;
 use super::waflash::{REAL, Trial, run, ssdsim, table};
 use super::{Bench, Cell, Claim, Report, Rule, Table};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// Names of the poster's claims.
 pub const CLAIMS: &[&str] = &["pclru-poster-write-time", "pclru-poster-aged", "pclru-poster-vs-mca"];

@@ -3,12 +3,6 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
-use nandle_ssd::nand::Time;
-use nandle_ssd::{Op, Ssd};
-use nandle_trace::synthetic::{Phase, Replay};
-use nandle_trace::{Request, Source};
-
-use super::traces::requests;
 use nandle_lab::Error;
 use nandle_lab::address::Address;
 use nandle_lab::config::Drive;
@@ -18,6 +12,12 @@ use nandle_lab::measure::{Context, Rows, Summary, summarise};
 use nandle_lab::oracle::{Oracle, UNIT};
 use nandle_lab::replay::{Replayer, Watch};
 use nandle_lab::workload::{Asked, Prepared};
+use nandle_ssd::nand::Time;
+use nandle_ssd::{Op, Ssd};
+use nandle_trace::synthetic::{Phase, Replay};
+use nandle_trace::{Request, Source};
+
+use super::traces::requests;
 
 /// A run of the measured phase.
 #[derive(Clone, Debug)]

@@ -5,11 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nandle_trace::{Request, Source};
-
 use nandle_lab::Error;
 use nandle_lab::config::Drive;
 use nandle_lab::workload::Asked;
+use nandle_trace::{Request, Source};
 
 /// A published trace, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

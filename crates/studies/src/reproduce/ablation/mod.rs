@@ -7,11 +7,12 @@
 
 mod units;
 
-use super::simulate::{Measured, simulate};
-use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use nandle_lab::Error;
 use nandle_lab::config::Drive;
 use nandle_lab::workload::Asked;
+
+use super::simulate::{Measured, simulate};
+use super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 
 /// Names of the claims: `everything` is at least as good as each paper's own scheme.
 /// Then what we expected of mapping units.

@@ -1,12 +1,13 @@
 //! The papers' schemes on mapping units of 4, 16 and 64 KiB, as drives of today have: which scheme helps which drive,
 //! and what its map takes. PAPA chooses page types and MRSM parts of pages, neither of which a unit below a page has.
 
-use super::super::simulate::{Measured, simulate};
-use super::super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 use nandle_lab::Error;
 use nandle_lab::config::Drive;
 use nandle_lab::measure::Until;
 use nandle_lab::workload::{Asked, Mode};
+
+use super::super::simulate::{Measured, simulate};
+use super::super::{Bench, Cell, Claim, Report, Rule, Table, preset};
 
 /// Names of the claims.
 pub(super) const CLAIMS: [&str; 2] = ["ablation-units-4k", "ablation-units-64k"];

@@ -1,11 +1,11 @@
 //! The device of the paper, and one as large as a real trace asks for.
 
+use nandle_lab::Error;
+use nandle_lab::config::Drive;
 use nandle_ssd::nand::Geometry;
 use nandle_ssd::schemes::mrsm::MrsmConfig;
 
 use super::super::preset;
-use nandle_lab::Error;
-use nandle_lab::config::Drive;
 
 /// The quick device is so many times smaller than the paper's.
 pub(super) const QUICK: u32 = 16;

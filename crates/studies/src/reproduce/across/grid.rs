@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
 use nandle_trace::Request;
 
 use super::super::{Bench, traces};
 use super::device::{QUICK, device, small_device};
 use super::run::{Run, replayed, run};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// The six traces.
 pub const TWINS: [&str; 6] = ["lun1", "lun2", "lun3", "lun4", "lun5", "lun6"];

@@ -13,6 +13,9 @@ mod unpublished;
 
 use std::path::PathBuf;
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
+
 use self::claims::{claims, size_claims};
 pub use self::device::device;
 use self::grid::{Load, Set, Workload, compare, measure};
@@ -22,8 +25,6 @@ use self::tables::{averages, shrink_table, table};
 use self::unpublished::{unpublished, without_locality};
 use super::traces::{self, Real};
 use super::{Bench, Report};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// Names of the paper's claims.
 pub const CLAIMS: &[&str] = &[

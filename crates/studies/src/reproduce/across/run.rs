@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use nandle_lab::Error;
+use nandle_lab::config::Drive;
+use nandle_lab::workload::Asked;
 use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::across::{Across, AcrossStats};
 use nandle_ssd::schemes::mrsm::{Mrsm, MrsmStats};
@@ -9,9 +12,6 @@ use nandle_ssd::{Command, Completion, Op, Ssd};
 use nandle_trace::Request;
 
 use super::super::traces;
-use nandle_lab::Error;
-use nandle_lab::config::Drive;
-use nandle_lab::workload::Asked;
 
 /// What one run adds up to.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,13 @@
 //! What the paper does not say. No row of a claim.
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
 use nandle_ssd::nand::Cause;
 
 use super::super::{Bench, Cell, Kind, Table, Verdict};
 use super::claims::{claims, map_share, map_shares, mean, ratio};
 use super::grid::{Load, Runs, Set, TWINS, Workload, compare};
 use super::run::{Run, sum};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// What the paper does not say, or what is not to be had: how many writes repeat an extent, how much of the mapping table
 /// the cache has room for where so little of it is touched, and what was requested before. No row is counted.

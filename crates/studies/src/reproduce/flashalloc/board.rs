@@ -1,10 +1,10 @@
 //! The drive: the authors' Cosmos+ board, under a stream policy and one of their firmwares.
 
+use nandle_lab::Error;
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::collect::SurvivorsKind;
 
 use super::super::preset;
-use nandle_lab::Error;
 
 /// The policies that are compared.
 pub const POLICIES: [&str; 4] = [BY_TIME, FLASHALLOC, MULTI_STREAM, FDP];

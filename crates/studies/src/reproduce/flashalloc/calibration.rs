@@ -12,6 +12,9 @@
 
 use std::sync::atomic::AtomicBool;
 
+use nandle_lab::Error;
+use nandle_lab::address::Address;
+use nandle_lab::replay::{Progress, Replayer, Watch};
 use nandle_random::Stream;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Phase, User};
@@ -21,9 +24,6 @@ use super::super::{Bench, Cell, Table};
 use super::board::{BY_TIME, FLASHALLOC, Firmware, MULTI_STREAM, drive};
 use super::outcome::Outcome;
 use super::written::{Interval, intervals};
-use nandle_lab::Error;
-use nandle_lab::address::Address;
-use nandle_lab::replay::{Progress, Replayer, Watch};
 
 /// Shares of the logical drive that hold data: from little to much to copy.
 const FILLS: [f64; 9] = [0.25, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 0.985];

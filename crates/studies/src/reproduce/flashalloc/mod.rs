@@ -14,6 +14,7 @@ mod outcome;
 mod unpublished;
 mod written;
 
+use nandle_lab::Error;
 use nandle_ssd::nand::Cause;
 use nandle_ssd::schemes::Isolation;
 use nandle_ssd::{DeviceConfig, Op};
@@ -25,7 +26,6 @@ pub use self::outcome::{Outcome, run};
 pub use self::written::Interval;
 use self::written::{DB_BENCH, TPC_C};
 use super::{Bench, Cell, Curves, Report, Table};
-use nandle_lab::Error;
 
 /// Names of the paper's claims.
 pub const CLAIMS: &[&str] = &[

@@ -2,6 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use nandle_lab::Error;
+use nandle_lab::address::Address;
+use nandle_lab::measure::{Calls, Latency, Served, Waits};
+use nandle_lab::replay::{Progress, Replayer, Watch};
 use nandle_ssd::nand::Cause;
 use nandle_ssd::{DeviceConfig, Op, Ssd};
 use nandle_trace::synthetic::{Target, named};
@@ -9,10 +13,6 @@ use nandle_trace::synthetic::{Target, named};
 use super::board::{BY_TIME, FLASHALLOC, POLICIES};
 use super::host::Host;
 use super::written::{DB_BENCH, Interval, TPC_C, belongs, intervals, rate, waf};
-use nandle_lab::Error;
-use nandle_lab::address::Address;
-use nandle_lab::measure::{Calls, Latency, Served, Waits};
-use nandle_lab::replay::{Progress, Replayer, Watch};
 
 /// What one workload did under one policy.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! What the paper does not say, three values each, on four dies: how much of the flash is spare, how many requests the
 //! board takes at a time, and how fast InnoDB writes. No row of a claim.
 
+use nandle_lab::Error;
 use nandle_ssd::DeviceConfig;
 
 use super::super::{Bench, Cell, Table};
@@ -8,7 +9,6 @@ use super::board::{BY_TIME, FLASHALLOC, Firmware, drive};
 use super::host::{Callers, Host};
 use super::outcome::{Outcome, run};
 use super::written::{DB_BENCH, TPC_C};
-use nandle_lab::Error;
 
 /// Dies of the board for each that a run has.
 const SCALE: u32 = 16;

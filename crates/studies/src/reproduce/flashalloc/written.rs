@@ -1,9 +1,8 @@
 //! What was written, in intervals of a phase, and what tenants got done in each.
 
+use nandle_lab::measure::Meter;
 use nandle_ssd::Op;
 use nandle_ssd::nand::Cause;
-
-use nandle_lab::measure::Meter;
 
 /// Users whose writes are what a tenant gets done: what their names begin and end with.
 pub(super) const DB_BENCH: (&str, &str) = ("rocksdb", "flush");

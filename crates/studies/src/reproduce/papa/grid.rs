@@ -1,12 +1,12 @@
 //! Every policy on every trace.
 
+use nandle_lab::Error;
 use nandle_trace::Request;
 
 use super::super::Bench;
 use super::claims::{CLAIMS, OF_TRACES};
 use super::outcome::{Outcome, measure};
 use super::plan::{POLICIES, Plan};
-use nandle_lab::Error;
 
 /// Every policy on every trace; nothing if only claims of the traces are asked for.
 pub(super) fn measure_all(

@@ -18,6 +18,7 @@ mod plan;
 mod tables;
 mod unpublished;
 
+use nandle_lab::Error;
 use nandle_ssd::nand::CellKind;
 
 pub use self::claims::CLAIMS;
@@ -27,7 +28,6 @@ pub use self::pages::Pages;
 pub use self::plan::{POLICIES, Plan, Size, WORKLOADS};
 use super::traces::{self, Real};
 use super::{Bench, Report};
-use nandle_lab::Error;
 
 /// Real traces of the collections that Table I draws from.
 const REAL: [Real; 6] =

@@ -1,12 +1,12 @@
 //! One workload on one device, twice: under load, and one request at a time.
 
+use nandle_lab::Error;
 use nandle_ssd::nand::Cause;
 use nandle_ssd::{Command, Completion, DeviceConfig, Op, Ssd};
 use nandle_trace::Request;
 
 use super::pages::sectors;
 use super::plan::{Plan, invalid};
-use nandle_lab::Error;
 
 /// Mean times of a replay, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]

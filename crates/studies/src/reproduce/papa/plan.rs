@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use nandle_lab::Error;
+use nandle_lab::config::Drive;
+use nandle_lab::workload::Asked;
 use nandle_ssd::Op;
 use nandle_ssd::nand::CellKind;
 use nandle_trace::Request;
 
 use super::super::{preset, traces};
-use nandle_lab::Error;
-use nandle_lab::config::Drive;
-use nandle_lab::workload::Asked;
 
 /// Table I's traces.
 pub const WORKLOADS: [&str; 9] = ["prxy", "proj", "fin", "mds", "hm", "prn", "tpce", "tpcc", "exch"];

@@ -1,11 +1,12 @@
 //! What the paper does not say, three values each with the counted one. No row of a claim.
 
+use nandle_lab::Error;
+
 use super::super::{Bench, Cell, Claim, Kind, Table, Verdict};
 use super::claims::{mean, of_runs, versus};
 use super::grid::measure_all;
 use super::outcome::Outcome;
 use super::plan::{COLLECTED, FILL, FREE, LSB_FIRST, POLICIES, Plan, Size, WORKLOADS, WRITES};
-use nandle_lab::Error;
 
 /// Pages of a block where a device is smaller than Table II's.
 const PAGES_PER_BLOCK: u32 = 48;

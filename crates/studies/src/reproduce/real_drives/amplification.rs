@@ -1,12 +1,13 @@
 //! Write amplification of the measured runs.
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
+
 use super::super::simulate::{Instant, Measured, simulate};
 use super::super::{Bench, Cell, Claim, Curves, Report, Rule, Table};
 use super::claims::{self, FDP, OVER_TIME, SKEWED, UNIFORM, ZONES};
 use super::measured::{self, Quantity, Run};
 use super::scaled::{Small, small};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// What throughput implies up to here is within 5% of the counter on drives that have both; beyond, collection costs
 /// more than its programs, and throughput says something only beside that of another run with as much collection.

@@ -10,9 +10,9 @@ mod scaled;
 mod speed;
 
 pub use claims::CLAIMS;
+use nandle_lab::Error;
 
 use super::{Bench, Report};
-use nandle_lab::Error;
 
 /// The evaluation.
 pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {

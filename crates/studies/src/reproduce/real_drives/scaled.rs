@@ -4,9 +4,10 @@
 //! of four planes with shorter blocks, but as many of them a plane, keeps all of these and fills in seconds. Zones and
 //! the requests that fill them shrink as the superblock does.
 
-use super::super::preset;
 use nandle_lab::Error;
 use nandle_lab::config::Drive;
+
+use super::super::preset;
 
 /// Planes of the small drive, a die each.
 const PLANES: u32 = 4;

@@ -1,12 +1,13 @@
 //! Throughput and latency of the measured drives, and the cells of their data sheets.
 
+use nandle_lab::Error;
+use nandle_lab::workload::{Asked, Mode};
+
 use super::super::simulate::{Instant, Measured, simulate};
 use super::super::{Bench, Cell, Claim, Report, Rule, Table};
 use super::claims::{self, KNEE, LATENCY, SHEET, THROUGHPUT};
 use super::measured::{self, Latency, Run};
 use super::scaled::fast;
-use nandle_lab::Error;
-use nandle_lab::workload::{Asked, Mode};
 
 /// What a data sheet says: MB/s of 128 KiB in order, and 4 KiB requests a second in random order.
 struct Sheet {

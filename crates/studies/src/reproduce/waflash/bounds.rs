@@ -1,11 +1,12 @@
 //! What random write is bound by.
 
+use nandle_lab::Error;
+use nandle_lab::workload::{Asked, Mode};
+
 use super::super::simulate::Measured;
 use super::super::{Bench, Cell, Report, Table};
 use super::filebench::vssim;
 use super::trial::{Trial, asked, run, table};
-use nandle_lab::Error;
-use nandle_lab::workload::{Asked, Mode};
 
 /// What random write is bound by: the same requests with more of them at a time, a larger buffer,
 /// larger regions and a drive that collects.

@@ -1,10 +1,11 @@
 //! Fig 10: PC-LRU and MCA under page mapping.
 
+use nandle_lab::Error;
+use nandle_lab::workload::Asked;
+
 use super::super::simulate::Measured;
 use super::super::{Bench, Cell, Claim, Report, Rule, Table};
 use super::trial::{Trial, asked, run, ssdsim, table};
-use nandle_lab::Error;
-use nandle_lab::workload::Asked;
 
 /// Fig 10's buffers.
 pub(super) const BUFFERS: [&str; 3] = ["lru+page", "mca+page", "pc-lru+page"];

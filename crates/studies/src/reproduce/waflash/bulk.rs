@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use nandle_lab::Error;
+use nandle_lab::workload::{Asked, generated};
 use nandle_trace::fio;
 
 use super::super::simulate::{Start, simulate_prepared};
 use super::super::{Bench, Cell, Report, Table};
 use super::trial::Trial;
-use nandle_lab::Error;
-use nandle_lab::workload::{Asked, generated};
 
 /// As a mail server's files are rewritten: 832 KiB in the mean, 2 ms apart. The page has the same job file.
 const JOB: &str = "[bulk]\nrw=write\nbssplit=256k/25:832k/50:1408k/25\niodepth=1\nthinktime=2ms\nsize=20g\n";

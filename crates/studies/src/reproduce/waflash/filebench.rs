@@ -1,10 +1,11 @@
 //! Figs 7, 8 and 9, and the counts of section V-B: Filebench on the emulated drive.
 
+use nandle_lab::Error;
+use nandle_lab::workload::{Asked, Mode};
+
 use super::super::simulate::Measured;
 use super::super::{Bench, Cell, Claim, Report, Rule, Table};
 use super::trial::{Trial, asked, run, table};
-use nandle_lab::Error;
-use nandle_lab::workload::{Asked, Mode};
 
 /// The parts of the scheme, one after the other.
 const PARTS: [&str; 5] =

@@ -15,12 +15,12 @@ mod trial;
 mod unaligned;
 mod unpublished;
 
+use nandle_lab::Error;
 use nandle_ssd::schemes::waflash::compaction::ENTRY_BYTES;
 
 pub(super) use self::trial::{Trial, run, ssdsim, table};
 use super::traces::{self, Real};
 use super::{Bench, Claim, Report, Rule};
-use nandle_lab::Error;
 
 /// Names of the paper's claims.
 pub const CLAIMS: &[&str] = &[

@@ -1,9 +1,10 @@
 //! Fig 11: random write on the OpenSSD board.
 
+use nandle_lab::Error;
+
 use super::super::{Bench, Claim, Report, Rule};
 use super::filebench::{DEPTH, small};
 use super::trial::{Trial, asked, run, table};
-use nandle_lab::Error;
 
 /// Fig 11: random write on the OpenSSD board.
 pub(super) fn figure(bench: &Bench<'_>, report: &mut Report) -> Result<(), Error> {

@@ -1,6 +1,9 @@
 //! Fig 10 with real traces, which are short: each on a device that is sized to what it touches, and once before it
 //! is measured, so that the device collects.
 
+use nandle_lab::Error;
+use nandle_lab::config::Drive;
+use nandle_lab::workload::Prepared;
 use nandle_trace::Request;
 use nandle_trace::synthetic::Replay;
 
@@ -8,9 +11,6 @@ use super::super::simulate::{Measured, Start, listed, pages_read, simulate_prepa
 use super::super::{Bench, Cell, Report, Table, preset, traces};
 use super::buffers::{BUFFERS, latencies, to_lru};
 use super::trial::{Trial, asked, table};
-use nandle_lab::Error;
-use nandle_lab::config::Drive;
-use nandle_lab::workload::Prepared;
 
 /// Share of the logical device that a trace touches. Assumed, as in PAPA's; the table has 50, 70 and 100%.
 const FILL: f64 = 0.7;

@@ -1,10 +1,11 @@
 //! One run of a scheme on a workload, and what tables show of it.
 
-use super::super::simulate::{Measured, Start, simulate_from};
-use super::super::{Bench, Cell, Table, preset};
 use nandle_lab::Error;
 use nandle_lab::config::Drive;
 use nandle_lab::workload::Asked;
+
+use super::super::simulate::{Measured, Start, simulate_from};
+use super::super::{Bench, Cell, Table, preset};
 
 /// Section III-A has no limit to how often a partial page is passed over.
 const PC_LRU: [&str; 1] = ["scheme.pc_lru.passes=0"];

@@ -1,9 +1,10 @@
 //! Section II-B and Fig 1: how many writes are unaligned, and what they do to tails.
 
-use super::super::{Bench, Cell, Claim, Report, Rule, Table, preset, traces};
-use super::trial::{Trial, asked, run, ssdsim};
 use nandle_lab::Error;
 use nandle_lab::workload::Asked;
+
+use super::super::{Bench, Cell, Claim, Report, Rule, Table, preset, traces};
+use super::trial::{Trial, asked, run, ssdsim};
 
 /// Section II-B: unaligned writes of the traces.
 pub(super) fn shares(

@@ -1,9 +1,10 @@
 //! What the paper leaves unpublished, two other values of each; nothing of it is counted.
 
+use nandle_lab::Error;
+
 use super::super::{Bench, Cell, Report, Table};
 use super::filebench::{PERSONALITIES, TWO, vssim};
 use super::trial::{Trial, asked, run};
-use nandle_lab::Error;
 
 /// Ours, and what is changed. The buffer is to ours, as quick drives have smaller ones.
 const SETTINGS: [(&str, &[&str], u64); 13] = [
