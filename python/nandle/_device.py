@@ -11,6 +11,10 @@ from ._record import Record, record
 from ._run import Path, Sets, _is, _text, _whole, settings
 
 
+# The last instant, in nanoseconds: no sum of times overflows.
+LATEST = 2**63 - 1
+
+
 class _Closed:
     """Stands where the drive was."""
 
@@ -84,7 +88,7 @@ class Device:
             fua=fua,
             stream=_whole("stream", stream, 0, 65535),
             data=data,
-            at=None if at is None else _whole("at", at, 0),
+            at=None if at is None else _whole("at", at, 0, LATEST),
         )
 
     def read(self, offset: int, bytes: int, **options: Any) -> int:
@@ -94,7 +98,8 @@ class Device:
     def write(self, offset: int, bytes: int | None = None, **options: Any) -> int:
         """Submits a write; its length is that of `data` if not given."""
         if bytes is None:
-            bytes = len(options.get("data") or b"")
+            data = options.get("data")
+            bytes = 0 if data is None else memoryview(data).nbytes
         return self.submit("write", offset, bytes, **options)
 
     def trim(self, offset: int, bytes: int, **options: Any) -> int:
@@ -107,7 +112,7 @@ class Device:
 
     def run_until(self, t: int) -> None:
         """Carries out everything up to and including time `t` (ns)."""
-        self._core.run_until(_whole("t", t, 0))
+        self._core.run_until(_whole("t", t, 0, LATEST))
 
     def step(self) -> bool:
         """Carries out the next instant; False if nothing is under way."""
@@ -135,7 +140,7 @@ class Device:
         return report
 
     def copy(self) -> Device:
-        """A drive in the same state that goes its own way from here on."""
+        """A drive in the same state that goes its own way from here on. Policies written in Python are asked by both."""
         twin = object.__new__(Device)
         twin._core = self._core.copy()
         return twin

@@ -166,4 +166,4 @@ def split(
             victim = made
         else:
             buffer = made
-    return "+".join(kept) or None, victim, buffer
+    return "+".join(kept) if kept else None, victim, buffer

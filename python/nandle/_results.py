@@ -47,11 +47,29 @@ class _Rows:
 
 
 class Results(_Rows, Sequence[Result]):
-    """The results of a sweep, in the grid's order. `labels[i]` tells run i from the others."""
+    """The results of a sweep, in the grid's order. `labels[i]` tells run i from the others: policies by their class,
+    further ones of one class by `Class#2`, `Class#3`."""
 
     def __init__(self, labels: list[dict[str, Any]], results: list[Result]) -> None:
-        self.labels = [{axis: _plain(value) for axis, value in row.items()} for row in labels]
+        self._named: list[tuple[str, Any, str]] = []
+        self.labels = [{axis: self._label(axis, value) for axis, value in row.items()} for row in labels]
         self._results = results
+
+    def _label(self, axis: str, value: Any) -> Any:
+        """An axis value that can be compared and stored."""
+        plain = _plain(value)
+        if plain is not None:
+            return plain[0]
+        name = self._name_of(axis, value)
+        if name is None:
+            kind = type(value).__name__
+            same = sum(where == axis and type(one).__name__ == kind for where, one, _ in self._named)
+            name = f"{kind}#{same + 1}" if same else kind
+            self._named.append((axis, value, name))
+        return name
+
+    def _name_of(self, axis: str, value: Any) -> str | None:
+        return next((name for where, one, name in self._named if where == axis and one is value), None)
 
     @overload
     def __getitem__(self, index: int) -> Result: ...
@@ -59,7 +77,9 @@ class Results(_Rows, Sequence[Result]):
     def __getitem__(self, index: slice) -> Results: ...
     def __getitem__(self, index: int | slice) -> Result | Results:
         if isinstance(index, slice):
-            return Results(self.labels[index], self._results[index])
+            some = Results(self.labels[index], self._results[index])
+            some._named = self._named
+            return some
         return self._results[index]
 
     def __len__(self) -> int:
@@ -124,7 +144,8 @@ class Results(_Rows, Sequence[Result]):
             raise InputError(
                 f"by = {by!r}: the sweep has no such axis; expected one of {', '.join(axes) or 'none'}"
             )
-        baseline = _plain(baseline)
+        plain = _plain(baseline)
+        baseline = self._name_of(by, baseline) or repr(baseline) if plain is None else plain[0]
         if baseline not in axes[by]:
             raise InputError(
                 f"baseline = {baseline!r}: not among the values of {by}: {', '.join(map(repr, axes[by]))}"
@@ -139,7 +160,9 @@ class Results(_Rows, Sequence[Result]):
                 base[others(row)] = self._number(number, metric)
         rows = []
         for number, row in enumerate(self.labels):
-            value, of = self._number(number, metric), base[others(row)]
+            value, of = self._number(number, metric), base.get(others(row))
+            if of is None:
+                raise InputError(f"{row} has no baseline: expected a run in which only {by} differs, and is {baseline!r}")
             if of == 0:
                 raise InputError(f"{metric} of the baseline of {row} is 0: nothing can be normalised to it")
             rows.append({**row, "value": value / of})
@@ -211,15 +234,15 @@ class Normalized(_Rows):
         return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
-    """An axis value that can be compared and stored: policies are called by their class."""
+def _plain(value: Any) -> tuple[Any] | None:
+    """An axis value that can be compared and stored; none of an object, such as a policy."""
     if value is None or isinstance(value, (bool, int, float, str, tuple)):
-        return value
+        return (value,)
     if isinstance(value, list):
-        return tuple(value)
-    if hasattr(value, "item"):
-        return value.item()
-    return str(value) if hasattr(value, "__fspath__") else type(value).__name__
+        return (tuple(value),)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return (str(value),) if hasattr(value, "__fspath__") else None
 
 
 def _hashable(value: Any) -> Any:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 Sets = Mapping[str, Any] | Iterable[str]
 
+# Until when a run goes on that is to become steady: the band, and writes of the whole range.
+BAND = 0.02
+AT_MOST = 30.0
+
 
 def run(
     device: Path = "demo",
@@ -40,8 +44,8 @@ def run(
     volume: str | None = None,
     time_unit: str | None = None,
     until: str | None = None,
-    band: float = 0.02,
-    at_most: float = 30.0,
+    band: float = BAND,
+    at_most: float = AT_MOST,
     verify: bool = False,
     output: Path | None = None,
     io_log: bool = False,
@@ -74,7 +78,7 @@ def run(
             workload=_text("workload", workload),
             seed=_whole("seed", seed, 0),
             requests=None if requests is None else _whole("requests", requests, 1),
-            sets=[*settings(sets), *(["timing.untimed=true"] if untimed else [])],
+            sets=[*settings(sets), *(["timing.untimed=true"] if _flag("untimed", untimed) else [])],
             replay=replay,
             iodepth=None if iodepth is None else _whole("iodepth", iodepth, 1, 65536),
             time_scale=time_scale,
@@ -84,7 +88,7 @@ def run(
             time_unit=time_unit,
             until=_until(until, band, at_most),
             verify=verify,
-            output=None if output is None else os.fspath(output),
+            output=None if output is None else _text("output", output),
             io_log=io_log,
             victim=victim,
             buffer=buffer,
@@ -96,6 +100,9 @@ def run(
 def _until(until: str | None, band: float, at_most: float) -> tuple[float, float] | None:
     """When the measured part is over, if not when the workload is."""
     if until is None:
+        for name, value, default in (("band", band, BAND), ("at_most", at_most, AT_MOST)):
+            if value != default:
+                raise _core.InputError(f"{name} = {value!r}: expected until='steady' with it")
         return None
     if until != "steady":
         raise _core.InputError(f"until = {until!r}: expected 'steady'")
@@ -175,18 +182,25 @@ def workloads() -> dict[str, str]:
 
 def config(device: Path = "demo", scheme: str | None = None, sets: Sets | None = None) -> str:
     """Every setting of a device, checked, as the TOML of a device file."""
-    return _core.resolved(_text("device", device), split(scheme, None, None)[0], settings(sets))
+    scheme = split(None if scheme is None else _text("scheme", scheme), None, None)[0]
+    return _core.resolved(_text("device", device), scheme, settings(sets))
 
 
 def settings(sets: Sets | None) -> list[str]:
     """Settings as `--set` takes them."""
     if sets is None:
         return []
-    if isinstance(sets, str):
+    if isinstance(sets, (str, bytes)) or not isinstance(sets, Iterable):
         raise _core.InputError(f'sets = {sets!r}: expected a dictionary, such as {{"gc.soft": 0.05}}')
     if isinstance(sets, Mapping):
         return [f"{key}={_toml(key, value)}" for key, value in sets.items()]
-    return [_text("sets", one) for one in sets]
+    return [_setting(one) for one in sets]
+
+
+def _setting(text: Any) -> str:
+    if not isinstance(text, str):
+        raise _core.InputError(f"sets: {text!r}: expected KEY=VALUE, or one dictionary of all of them")
+    return text
 
 
 def _toml(key: str, value: Any) -> str:
@@ -197,8 +211,8 @@ def _toml(key: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         inner = (f'"{one}"' if isinstance(one, str) else _toml(key, one) for one in value)
         return f"[{', '.join(inner)}]"
-    if hasattr(value, "item"):
-        return _toml(key, value.item())
+    if hasattr(value, "tolist"):
+        return _toml(key, value.tolist())
     raise _core.InputError(
         f"sets[{key!r}] = {value!r}: expected a number, a word, true or false, or a list of them"
     )
@@ -206,9 +220,20 @@ def _toml(key: str, value: Any) -> str:
 
 def _text(what: str, value: Any) -> str:
     try:
-        return os.fspath(value) if not isinstance(value, str) else value
+        text = os.fsdecode(value)
     except TypeError:
         raise _core.InputError(f"{what} = {value!r}: expected a name or a path") from None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _core.InputError(f"{what} = {value!r}: expected a name or a path in UTF-8") from None
+    return text
+
+
+def _flag(what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _core.InputError(f"{what} = {value!r}: expected True or False")
+    return value
 
 
 def _whole(what: str, value: Any, least: int, most: int = 2**64 - 1) -> int:

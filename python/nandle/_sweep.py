@@ -31,6 +31,12 @@ def sweep(grid: Mapping[str, Any], executor: Executor | None = None) -> Results:
     called off and its error is raised, with the run's arguments.
     """
     tasks = expand(grid)
+    outputs = [os.fspath(arguments["output"]) for _, arguments in tasks if arguments.get("output") is not None]
+    for output in outputs:
+        if outputs.count(output) > 1:
+            raise _core.InputError(
+                f"output = {output!r}: {outputs.count(output)} runs would go there; expected a folder for each, or none"
+            )
     for axes, arguments in tasks:
         try:
             device, scheme = arguments.get("device", "demo"), arguments.get("scheme")
@@ -73,7 +79,8 @@ def expand(grid: Mapping[str, Any]) -> list[Task]:
         elif name != "sets" and _is_list(value):
             axes.append((name, None, _not_empty(name, value)))
         else:
-            fixed[name] = value
+            # What can be gone through once serves every run.
+            fixed[name] = settings(value) if name == "sets" else value
     tasks = []
     for chosen in itertools.product(*(values for _, _, values in axes)):
         arguments = {**fixed, **({"sets": dict(sets)} if sets else {})}
@@ -129,6 +136,9 @@ def _gather(tasks: list[Task], futures: list[Future[Result]]) -> Results:
             if error is not None:
                 raise RuntimeError(f"{_named(axes)}{error}") from error
             results.append(future.result())
+        if len(results) < len(tasks):
+            off = next(axes for (axes, _), future in zip(tasks, futures, strict=True) if future.cancelled())
+            raise RuntimeError(f"{_named(off)}the executor called this run off")
     except BaseException:
         for future in futures:
             future.cancel()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from . import _core
+from ._run import _whole
 from ._table import Table, need
 
 if TYPE_CHECKING:
@@ -79,6 +79,4 @@ def open(
 
     Raises `InputError` if it cannot be read.
     """
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise _core.InputError(f"rows = {rows!r}: expected a whole number, 1 or more")
-    return Trace(_core.Trace(builtins.str(os.fspath(path)), format, volume, time_unit, rows))
+    return Trace(_core.Trace(os.fsdecode(path), format, volume, time_unit, _whole("rows", rows, 1)))

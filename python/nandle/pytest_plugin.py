@@ -11,7 +11,9 @@ Both run the program `nandle`, found by the variable NANDLE or on the PATH.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import importlib.util
 import json
 import os
@@ -23,7 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import pytest
@@ -85,7 +87,7 @@ def judge(run: Program, check: Check, **options: Any) -> None:
     if "<locals>" in name or "<locals>" in check.__qualname__ or check.__name__ == "<lambda>":
         pytest.fail(f"{name}: program and check run in processes of their own; expected functions of a module", pytrace=False)
     child = shlex.join([sys.executable, "-m", "nandle.pytest_plugin"])
-    there = shlex.join([file, name])
+    there = shlex.join([run.__module__, file, name])
     command = [program(), "crash-test", "--run", f"{child} run {there}"]
     command += ["--check", f"exec {child} check {there}", "--check-stays"]
     for option, value in options.items():
@@ -106,13 +108,23 @@ def judge(run: Program, check: Check, **options: Any) -> None:
     print(done.stdout, end="")
 
 
-def _child(what: str, file: str, name: str) -> None:
-    """The program, or the check that stays, in a process of its own."""
+def _module(name: str, file: str) -> ModuleType:
+    """The module of this name, as whoever looks it up would have it, if that is this file; else the file by itself."""
+    with contextlib.suppress(ImportError):
+        module = importlib.import_module(name)
+        if module.__file__ and Path(module.__file__).samefile(file):
+            return module
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec and spec.loader, file
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def _child(what: str, where: str, file: str, name: str) -> None:
+    """The program, or the check that stays, in a process of its own."""
+    module = _module(where, file)
     test: Any = functools.reduce(getattr, name.split("."), module)
     if what == "run":
         test.run(Path(os.environ["NANDLE_DIR"]))
@@ -155,7 +167,9 @@ class Drive:
         if not self.said:
             self._process.wait()
             self._log.seek(0)
-            pytest.fail(self._log.read().strip(), pytrace=False)
+            said = self._log.read().strip()
+            self._log.close()
+            pytest.fail(said, pytrace=False)
 
     def ctl(self, *order: object) -> dict[str, Any]:
         """Carries out an order of `nandle ctl`, such as `drive.ctl("full")`; the faults that there are then."""
@@ -196,19 +210,16 @@ class Drive:
 @pytest.fixture
 def nandle_drive() -> Iterator[Callable[..., Drive]]:
     """Makes served drives: `nandle_drive("--device", "demo")` takes the options of `nandle serve`. They end with the test."""
-    drives: list[Drive] = []
+    with contextlib.ExitStack() as ends:
 
-    def make(*args: object) -> Drive:
-        # Paths of sockets may have 107 bytes, and pytest's are long.
-        folder = Path(tempfile.mkdtemp(prefix="nandle-"))
-        drives.append(Drive(folder, *(str(arg) for arg in args)))
-        return drives[-1]
+        def make(*args: object) -> Drive:
+            # Paths of sockets may have 107 bytes, and pytest's are long.
+            folder = Path(tempfile.mkdtemp(prefix="nandle-"))
+            ends.callback(shutil.rmtree, folder, ignore_errors=True)
+            return ends.enter_context(Drive(folder, *(str(arg) for arg in args)))
 
-    yield make
-    for drive in drives:
-        drive.stop()
-        shutil.rmtree(drive.folder, ignore_errors=True)
+        yield make
 
 
 if __name__ == "__main__":
-    _child(*sys.argv[1:4])
+    _child(*sys.argv[1:5])

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use nandle_lab::config::{Drive, Wanted};
 use nandle_lab::units;
@@ -14,7 +13,7 @@ use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use crate::errors::{guarded, input, wrong};
-use crate::policies::{Adapter, Policies};
+use crate::policies::{Policies, watched};
 
 /// Memory that the contents of a device may take.
 const CONTENTS_LIMIT: u64 = 8 << 30;
@@ -71,7 +70,6 @@ pub struct Device {
     ssd: Option<Ssd>,
     powered: bool,
     seed: u64,
-    policies: Option<Arc<Policies>>,
     pending: BTreeMap<u64, Submitted>,
     done: VecDeque<Completion>,
     next_id: u64,
@@ -100,7 +98,7 @@ impl Device {
         }
         let mut ssd = self.ssd.take();
         let mut done = Vec::new();
-        let answer = py.detach(|| guarded(|| ssd.as_mut().map(|ssd| f(ssd, &mut done))));
+        let (answer, raised) = watched(py, || guarded(|| ssd.as_mut().map(|ssd| f(ssd, &mut done))));
         let answer = answer?.ok_or_else(|| PyRuntimeError::new_err("the device is gone"))?;
         self.ssd = ssd;
         let sector = self.sector();
@@ -123,10 +121,7 @@ impl Device {
                 unreadable: c.unreadable.iter().map(|&(lsn, n)| (lsn * sector, n * sector)).collect(),
             });
         }
-        match &self.policies {
-            Some(policies) => policies.verdict().map(|()| answer),
-            None => Ok(answer),
-        }
+        raised.map(|()| answer)
     }
 
     /// Carries out instants as long as `go_on` names one, looking at Python's signals now and then.
@@ -166,7 +161,10 @@ impl Device {
         victim: Option<Py<PyAny>>,
         buffer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let drive = Wanted { device, scheme, sets: &sets }.load().map_err(input)?;
+        let mut drive = Wanted { device, scheme, sets: &sets }.load().map_err(input)?;
+        if let Some(policies) = Policies::new(victim, buffer, Arc::default()) {
+            drive.outside.push(policies.outside(py)?);
+        }
         let unit = if contents { drive.config.geometry.sector_bytes as usize } else { 0 };
         let raw = drive.config.geometry.raw_bytes();
         if contents && raw > CONTENTS_LIMIT {
@@ -180,16 +178,11 @@ impl Device {
             .detach(|| guarded(|| Ssd::new(&drive.config, unit, seed)))?
             .map_err(|e| wrong(e.to_string()))?;
         drive.complete(&mut ssd);
-        let policies = Policies::new(victim, buffer, Arc::new(AtomicBool::new(false)));
-        if let Some(policies) = &policies {
-            ssd.add(Box::new(Adapter(Arc::clone(policies))));
-        }
         Ok(Self {
             drive,
             ssd: Some(ssd),
             powered: true,
             seed,
-            policies,
             pending: BTreeMap::new(),
             done: VecDeque::new(),
             next_id: 1,
@@ -350,7 +343,6 @@ impl Device {
             ssd: Some(self.ssd()?.clone()),
             powered: self.powered,
             seed: self.seed,
-            policies: self.policies.clone(),
             pending: self.pending.clone(),
             done: VecDeque::new(),
             next_id: self.next_id,

@@ -1,9 +1,11 @@
 //! Policies written in Python: the drive asks here, and here asks the interpreter.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use nandle_lab::config::Outside;
 use nandle_ssd::buffer::{Buffer, Victims};
 use nandle_ssd::flash::Flash;
 use nandle_ssd::nand::{Block, Time};
@@ -15,13 +17,16 @@ use pyo3::types::PyBytes;
 
 use crate::errors::wrong;
 
-/// What the user subclassed. The first exception ends the run and is raised when it is over; from then
-/// on the drive's own policies decide.
+thread_local! {
+    /// What a policy raised in the call that this thread carries out.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// What the user subclassed. The first exception ends the run, or the call of a device, and is raised when that is over;
+/// until then the drive's own policies decide.
 pub struct Policies {
     victim: Option<Py<PyAny>>,
     buffer: Option<Py<PyAny>>,
-    failed: Mutex<Option<PyErr>>,
-    has_failed: AtomicBool,
     stop: Arc<AtomicBool>,
 }
 
@@ -39,19 +44,18 @@ impl Policies {
         buffer: Option<Py<PyAny>>,
         stop: Arc<AtomicBool>,
     ) -> Option<Arc<Self>> {
-        (victim.is_some() || buffer.is_some()).then(|| {
-            Arc::new(Self {
-                victim,
-                buffer,
-                failed: Mutex::new(None),
-                has_failed: AtomicBool::new(false),
-                stop,
-            })
-        })
+        (victim.is_some() || buffer.is_some()).then(|| Arc::new(Self { victim, buffer, stop }))
+    }
+
+    /// They as what a drive gets.
+    pub fn outside(self: Arc<Self>, py: Python<'_>) -> PyResult<Outside> {
+        let name = self.name(py)?;
+        let make = move || Box::new(Adapter(Arc::clone(&self))) as Box<dyn Scheme>;
+        Ok(Outside::new(name, "Written in Python.", make))
     }
 
     /// What reports call them: the names of their classes.
-    pub fn name(&self, py: Python<'_>) -> PyResult<String> {
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
         let mut names = Vec::new();
         for (seam, policy) in [("victim", &self.victim), ("buffer", &self.buffer)] {
             if let Some(policy) = policy {
@@ -61,28 +65,26 @@ impl Policies {
         Ok(names.join("+"))
     }
 
-    /// Raises what a policy raised.
-    pub fn verdict(&self) -> PyResult<()> {
-        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-
     fn ask<T>(&self, what: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-        if self.has_failed.load(Ordering::Relaxed) {
+        if RAISED.with_borrow(Option::is_some) {
             return None;
         }
         match Python::attach(what) {
             Ok(answer) => Some(answer),
             Err(error) => {
-                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                self.has_failed.store(true, Ordering::Relaxed);
+                RAISED.set(Some(error));
                 self.stop.store(true, Ordering::Relaxed);
                 None
             }
         }
     }
+}
+
+/// Does `what` on this thread, without the interpreter; what it comes to, and what a policy raised meanwhile.
+pub fn watched<T: Send>(py: Python<'_>, what: impl FnOnce() -> T + Send) -> (T, PyResult<()>) {
+    RAISED.set(None);
+    let done = py.detach(what);
+    (done, RAISED.take().map_or(Ok(()), Err))
 }
 
 /// Numbers as bytes that numpy reads without a copy.
@@ -98,7 +100,7 @@ fn column<'py, const N: usize>(
 
 /// The policies as a scheme of a drive; drives that are copied share them.
 #[derive(Clone, Debug)]
-pub struct Adapter(pub Arc<Policies>);
+struct Adapter(Arc<Policies>);
 
 impl Scheme for Adapter {
     fn boxed(&self) -> Box<dyn Scheme> {
@@ -123,9 +125,8 @@ impl Scheme for Adapter {
                 column(py, each().map(|b| flash.array().erases(b).to_ne_bytes()))?,
                 column(py, each().map(|b| from.last_invalidated(b).to_ne_bytes()))?,
             );
-            let answer: Option<i64> =
-                policy.call_method1(py, intern!(py, "_decide"), arguments)?.extract(py)?;
-            answer.map(|n| at(&blocks, n, "choose() of the victim policy")).transpose()
+            let answer = policy.bind(py).call_method1(intern!(py, "_decide"), arguments)?;
+            (!answer.is_none()).then(|| at(&blocks, &answer, "choose() of the victim policy")).transpose()
         })?
     }
 
@@ -142,18 +143,18 @@ impl Scheme for Adapter {
                 column(py, each().map(|e| e.stream.to_ne_bytes()))?,
                 column(py, each().map(|e| e.request.to_ne_bytes()))?,
             );
-            let answer: Vec<i64> = policy.call_method1(py, intern!(py, "_decide"), arguments)?.extract(py)?;
+            let answer = policy.bind(py).call_method1(intern!(py, "_decide"), arguments)?;
             answer
-                .into_iter()
-                .map(|n| at(&slots, n, "evict() of the buffer policy"))
+                .try_iter()?
+                .map(|n| at(&slots, &n?, "evict() of the buffer policy"))
                 .collect::<PyResult<Victims>>()
         });
         chosen.filter(|chosen| !chosen.is_empty())
     }
 }
 
-fn at<T: Copy>(list: &[T], n: i64, whose: &str) -> PyResult<T> {
-    let found = usize::try_from(n).ok().and_then(|n| list.get(n)).copied();
+fn at<T: Copy>(list: &[T], n: &Bound<'_, PyAny>, whose: &str) -> PyResult<T> {
+    let found = n.extract::<usize>().ok().and_then(|n| list.get(n)).copied();
     found.ok_or_else(|| {
         wrong(format!(
             "{whose} returned {n}: expected an index from 0 to {} of what it was shown",

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nandle_lab::config::{Outside, Wanted};
+use nandle_lab::config::Wanted;
 use nandle_lab::measure::Until;
 use nandle_lab::replay::Progress;
 use nandle_lab::run::{Outcome, Run, tables};
 use nandle_lab::workload::{Asked, Mode};
-use nandle_ssd::schemes::Scheme;
 use nandle_trace::Options;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors::{guarded, input, wrong};
-use crate::policies::{Adapter, Policies};
+use crate::policies::{Policies, watched};
 use crate::table::Table;
 
 /// Simulates; the summary as JSON, the time series and the latencies.
@@ -75,14 +74,7 @@ pub fn simulate(
     let asked = Asked { workload, seed, requests, mode, iodepth, time_scale, fit, trace, until };
     let stop = Arc::new(AtomicBool::new(false));
     let policies = Policies::new(victim, buffer, Arc::clone(&stop));
-    let added = match &policies {
-        Some(policies) => {
-            let shared = Arc::clone(policies);
-            let make = move || Box::new(Adapter(Arc::clone(&shared))) as Box<dyn Scheme>;
-            Some(Outside::new(policies.name(py)?, "Written in Python.", make))
-        }
-        None => None,
-    };
+    let added = policies.map(|policies| policies.outside(py)).transpose()?;
     let mut interrupted = None;
     let mut watch = |p: &Progress| {
         if interrupted.is_some() {
@@ -100,7 +92,7 @@ pub fn simulate(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let done = py.detach(|| {
+    let (done, raised) = watched(py, || {
         guarded(|| -> Result<Outcome, nandle_lab::Error> {
             let mut drive = Wanted { device: &device, scheme: scheme.as_deref(), sets: &sets }.load()?;
             drive.outside.extend(added);
@@ -109,9 +101,7 @@ pub fn simulate(
             run.go(&stop, &mut watch)
         })
     });
-    if let Some(policies) = &policies {
-        policies.verdict()?;
-    }
+    raised?;
     if let Some(e) = interrupted {
         return Err(e);
     }

@@ -147,6 +147,8 @@ def test_a_stepped_device_is_a_function_of_what_it_is_told():
         (lambda d: d.read(0, 4096, fua=True), "fua with a read"),
         (lambda d: d.write(0, 4096, stream=70_000), "stream = 70000"),
         (lambda d: d.read(1 << 63, 1 << 70), "bytes ="),
+        (lambda d: d.read(0, 4096, at=2**63), "at = 9223372036854775808"),
+        (lambda d: d.run_until(2**64 - 1), "t = 18446744073709551615"),
     ],
 )
 def test_bad_requests_are_refused(call, said):

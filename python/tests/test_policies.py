@@ -123,6 +123,7 @@ def test_whole_pages_first_makes_fewer_partial_evictions():
     [
         (10**9, nandle.InputError, "choose() of the victim policy returned 1000000000: expected an index"),
         (-1, nandle.InputError, "returned -1"),
+        (10**30, nandle.InputError, "choose() of the victim policy returned 1" + "0" * 30),
         ("first", TypeError, "Wrong.choose() returned 'first': expected an index"),
     ],
 )
@@ -147,9 +148,10 @@ def test_what_a_policy_raises_is_raised():
     with pytest.raises(ZeroDivisionError):
         for n in range(100):
             device.write(n * 4096, 4096)
-    # The drive itself goes on, with its own policy.
-    device.drain()
-    assert device.outstanding == 0
+    # The call was carried out with the drive's own policy; the next one asks again.
+    with pytest.raises(ZeroDivisionError):
+        for n in range(100, 200):
+            device.write(n * 4096, 4096)
     with pytest.raises(NotImplementedError, match="Nothing has no choose"):
         nandle.run(**RUN, victim=type("Nothing", (nandle.VictimPolicy,), {})())
 
@@ -170,6 +172,34 @@ def test_a_stepped_device_asks_too():
     assert device.digest == twin.digest != own.digest
     assert device.stats.waf > own.stats.waf
     assert policy.asked >= 2 * device.stats.gc_invocations > 0
+
+
+def test_what_a_policy_raises_in_a_copy_is_the_copys():
+    class Breaks(Fullest):
+        broken = False
+
+        def choose(self, candidates):
+            if self.broken:
+                raise ZeroDivisionError("once")
+            return super().choose(candidates)
+
+    def write(device):
+        for _ in range(30_000):
+            while not device.accepts:
+                device.step()
+            device.write(rng.randrange(pages) * device.page_bytes, device.page_bytes)
+
+    policy = Breaks()
+    device = nandle.Device("demo-page", sets=SETS, victim=policy)
+    assert device.scheme.endswith("+victim=Breaks")
+    pages, rng = device.logical_bytes // device.page_bytes, random.Random(1)
+    twin, policy.broken = device.copy(), True
+    with pytest.raises(ZeroDivisionError, match="once"):
+        write(twin)
+    policy.broken = False
+    before = policy.asked
+    write(device)
+    assert policy.asked > before
 
 
 def test_a_registered_policy_is_called_by_its_name():

@@ -110,6 +110,25 @@ def test_the_documented_recipe_is_ten_lines_and_finds_a_missing_fsync(pytester):
         pytester.runpytest_subprocess().assert_outcomes(**outcome)
 
 
+def test_a_module_of_a_package_may_import_its_neighbours(pytester):
+    package = pytester.mkpydir("trials")
+    package.joinpath("helper.py").write_text('def put(folder):\n    (folder / "a").write_text("a")\n')
+    package.joinpath("test_it.py").write_text(
+        textwrap.dedent("""
+            import nandle.pytest_plugin as nandle
+            from .helper import put
+
+            def right(folder, said):
+                assert said == []
+
+            @nandle.cuts(check=right)
+            def test_puts(folder):
+                put(folder)
+            """)
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_what_makes_no_sense_is_one_sentence(pytester, monkeypatch):
     pytester.makepyfile(
         """
@@ -188,8 +207,10 @@ def test_a_drive_fails_as_it_is_told(nandle_drive):
     assert client.ask(0, 0, 4096) == (0, b"b" * 4096)
 
 
-def test_a_drive_that_cannot_be_served_is_a_failure_in_words(pytester):
+def test_a_drive_that_cannot_be_served_is_a_failure_in_words(pytester, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
     pytester.makepyfile("def test_it(nandle_drive): nandle_drive('--device', 'no-such-drive')")
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     assert "no-such-drive" in result.stdout.str()
+    assert not list(pytester.path.joinpath("temporary").glob("nandle-*"))

@@ -185,6 +185,13 @@ def test_the_run_directory_is_written(tmp_path):
         ({"victim": nandle.VictimPolicy}, "an instance, not the class"),
         ({"buffer": 3}, "expected an instance"),
         ({"device": 3}, "device = 3"),
+        ({"device": "\udcff"}, "in UTF-8"),
+        ({"scheme": ""}, "expected a policy before and after each +"),
+        ({"sets": 5}, "expected a dictionary"),
+        ({"sets": [{"gc.soft": 0.05}]}, "expected KEY=VALUE"),
+        ({"band": -5}, "expected until='steady' with it"),
+        ({"untimed": "no"}, "untimed = 'no': expected True or False"),
+        ({"time_scale": 1e300}, "--time-scale 1e300: expected a number above 0 and at most 1e9"),
     ],
 )
 def test_bad_input_is_one_clear_error(arguments, said):
@@ -193,6 +200,15 @@ def test_bad_input_is_one_clear_error(arguments, said):
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+def test_settings_may_be_arrays():
+    given = {"timing.read_ns": np.array([1000, 2000, 3000]), "op_ratio": np.float32(0.5)}
+    text = nandle.config("demo", sets=given)
+    assert "read_ns = [1000, 2000, 3000]" in " ".join(text.split()).replace("[ ", "[").replace(", ]", "]")
+    assert "op_ratio = 0.5" in text
+    with pytest.raises(nandle.InputError, match="scheme = 5"):
+        nandle.config("demo", 5)
 
 
 def test_the_interpreter_is_free_while_the_core_works():

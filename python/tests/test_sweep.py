@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -116,6 +116,60 @@ def test_policies_travel():
 class First(nandle.VictimPolicy):
     def choose(self, candidates):
         return 0
+
+
+class Nth(nandle.VictimPolicy):
+    def __init__(self, n):
+        self.n = n
+
+    def choose(self, candidates):
+        return min(self.n, len(candidates) - 1)
+
+
+def test_policies_of_one_class_are_told_apart():
+    policies = [Nth(0), Nth(5)]
+    results = nandle.sweep({**GRID, "seed": 1, "scheme": ["lru+page", "fifo+page"], "victim": policies})
+    assert results.axes()["victim"] == ["Nth", "Nth#2"]
+    waf = results.metric("waf")
+    by_scheme = results.normalize(by="scheme", baseline="lru+page", metric="waf")
+    assert [row["value"] for row in by_scheme] == [1.0, 1.0, waf[2] / waf[0], waf[3] / waf[1]]
+    by_policy = results.normalize(by="victim", baseline=policies[1], metric="waf")
+    assert [row["value"] for row in by_policy] == [waf[0] / waf[1], 1.0, waf[2] / waf[3], 1.0]
+    with pytest.raises(nandle.InputError, match="not among the values of victim"):
+        results.normalize(by="victim", baseline=Nth(5), metric="waf")
+    with pytest.raises(nandle.InputError, match="has no baseline"):
+        results[1:].normalize(by="scheme", baseline="lru+page", metric="waf")
+
+
+def test_settings_that_can_be_gone_through_once_serve_every_run():
+    grid = {"device": "demo@1/8", "requests": 2000, "seed": [1, 2]}
+    once = nandle.sweep({**grid, "sets": (one for one in ["op_ratio=0.5"])})
+    assert once == nandle.sweep({**grid, "sets": ["op_ratio=0.5"]})
+    assert once[0].summary.digest != nandle.sweep(grid)[0].summary.digest
+
+
+def test_runs_do_not_go_to_one_folder(tmp_path):
+    output = tmp_path / "out"
+    with pytest.raises(nandle.InputError, match="2 runs would go there"):
+        nandle.sweep({"requests": 100, "seed": [1, 2], "output": output})
+    assert not output.exists()
+    nandle.sweep({"requests": 100, "output": [tmp_path / "a", tmp_path / "b"]})
+    assert (tmp_path / "a").is_dir() and (tmp_path / "b").is_dir()
+
+
+def test_a_run_that_an_executor_calls_off_is_not_passed_over():
+    class Forgets(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, *arguments):
+            future = super().submit(*arguments)
+            self.submitted += 1
+            if self.submitted == 3:
+                assert future.cancel()
+            return future
+
+    with Forgets(1) as executor, pytest.raises(RuntimeError, match="seed = 3: .*called this run off"):
+        nandle.sweep({"requests": 50_000, "seed": [1, 2, 3]}, executor)
 
 
 def test_normalised_figures_and_their_mean(local):

@@ -322,4 +322,11 @@ fn a_program_of_ones_own_has_the_whole_command_line_and_its_schemes() {
     assert!(with["rmw"]["count"].as_u64() < own["rmw"]["count"].as_u64(), "{} {}", own["rmw"], with["rmw"]);
     let (fine, _, complaint) = with_schemes(&["run", "--scheme", "lru+page+fulest"]);
     assert!(!fine && complaint.contains("fullest"), "{complaint}");
+    for (scheme, said) in [
+        ("page+fullest(3)", "fullest takes nothing in brackets"),
+        ("page+victim=least-worn", "by its name alone"),
+    ] {
+        let (fine, _, complaint) = with_schemes(&["run", "--scheme", scheme]);
+        assert!(!fine && complaint.contains(said), "{complaint}");
+    }
 }

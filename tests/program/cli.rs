@@ -250,6 +250,14 @@ fn ways_of_replaying_and_fitting() {
     assert!(
         refused(&["run", "--workload", "wide.csv", "--fit", "reject"], dir.path()).contains("reaches to")
     );
+    // Nothing is left out because there is no such time.
+    let rows = "0,write,0,4096\n1000000000,write,0,4096\n20000000000,write,0,4096\n";
+    std::fs::write(dir.path().join("long.csv"), format!("time_ns,op,offset,bytes\n{rows}")).expect("written");
+    for replay in ["open", "think"] {
+        let long = ["run", "--workload", "long.csv", "--replay", replay, "--time-scale"];
+        assert!(refused(&[&long[..], &["1e9"]].concat(), dir.path()).contains("292 years"), "{replay}");
+        good(&[&long[..], &["1e8"]].concat(), dir.path());
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use cuts::PowerCuts;
-use feed::{Feed, SOON, scaled};
+use feed::{Feed, SOON, in_time, scaled};
 use nandle_io::{Command, Completion, Op, Range, Status, encode};
 use nandle_ssd::Ssd;
 use nandle_ssd::nand::Time;
@@ -489,7 +489,7 @@ impl<'a> Replayer<'a> {
             let gap = request.time_ns.saturating_sub(before);
             let gap = if scale == 1.0 { gap } else { scaled(gap, scale) };
             before = request.time_ns;
-            let arrival = self.last_completion.saturating_add(gap);
+            let arrival = in_time(self.last_completion.saturating_add(gap))?;
             if arrival >= end {
                 break;
             }

@@ -84,7 +84,7 @@ impl Asked {
     pub fn prepare_with(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Prepared, Error> {
         if self.time_scale.is_some_and(|s| !(s.is_finite() && s > 0.0 && s <= 1e9)) {
             return Err(Error::input(format!(
-                "--time-scale {}: expected a number above 0, such as 0.5 for twice as fast",
+                "--time-scale {:?}: expected a number above 0 and at most 1e9, such as 0.5 for twice as fast",
                 self.time_scale.unwrap_or(0.0)
             )));
         }

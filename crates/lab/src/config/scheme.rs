@@ -169,6 +169,9 @@ pub(super) fn apply(sum: &str, config: &mut DeviceConfig) -> Result<Named, Error
             continue;
         }
         let name = term.split('(').next().unwrap_or_default();
+        if registered.iter().any(|known| known.name() == name) {
+            return Err(Error::input(format!("--scheme {sum}: {name} takes nothing in brackets")));
+        }
         let policy = find(name, &all, sum)?;
         if chosen.iter().any(|(_, before)| *before == term) {
             continue;
@@ -240,6 +243,9 @@ fn find(term: &str, all: &[Policy], sum: &str) -> Result<Policy, Error> {
         [_, ..] => Err(Error::input(format!(
             "--scheme {sum}: {name} is the name of several policies; write {}",
             found.iter().map(|p| format!("{}={name}", p.seam)).collect::<Vec<_>>().join(" or ")
+        ))),
+        [] if registered().iter().any(|known| known.name() == name) => Err(Error::input(format!(
+            "--scheme {sum}: {name} goes by its name alone: expected {name} for {term}"
         ))),
         [] => {
             let mut names: Vec<&str> = all.iter().filter(fits).map(|p| p.name).collect();

@@ -1,9 +1,13 @@
-use nandle_trace::{Error, Request, Source};
+use nandle_ssd::nand::Time;
+use nandle_trace::{Request, Source};
 
+use crate::Error;
 use crate::address::Address;
 
 /// Requests taken from a source at a time.
 const BATCH: usize = 1024;
+/// The last instant at which a request may come: 292 years, so that no sum of times overflows.
+const LATEST: Time = Time::MAX / 2;
 /// Requests that [`Feed::soon`] tells of.
 pub(super) const SOON: usize = 12;
 
@@ -79,11 +83,27 @@ impl Feed {
         if self.time_scale != 1.0 {
             self.batch.iter_mut().for_each(|r| r.time_ns = scaled(r.time_ns, self.time_scale));
         }
+        if let Some(latest) = self.batch.iter().map(|r| r.time_ns).max() {
+            in_time(latest)?;
+        }
         self.near.clear();
         self.near.extend(self.batch.iter().map(|r| address.near(r)));
         self.near.resize(self.batch.len() + SOON, 0);
         Ok(())
     }
+}
+
+/// The time at which a request comes, or the time between two, if there is such a time.
+#[inline]
+pub(super) fn in_time(ns: Time) -> Result<Time, Error> {
+    if ns <= LATEST { Ok(ns) } else { Err(too_late()) }
+}
+
+#[cold]
+fn too_late() -> Error {
+    Error::input(
+        "a request comes 292 years after the first or later: expected another time unit, or a smaller --time-scale",
+    )
 }
 
 pub(super) fn scaled(ns: u64, scale: f64) -> u64 {

@@ -61,6 +61,8 @@ impl Ssd {
     // By itself: within one function the two would keep each other's addresses at hand, 5% of a run.
     #[inline(never)]
     fn advance_on<const PLAIN: bool>(&mut self, to: Time, done: &mut Vec<Completion>) {
+        // What never comes is at `Time::MAX`.
+        let last = to.min(Time::MAX - 1);
         loop {
             let flash = self.flash.media().next_time();
             let until = flash.min(to);
@@ -82,7 +84,7 @@ impl Ssd {
                 self.use_idleness(at);
                 continue;
             }
-            if flash > to {
+            if flash > last {
                 break;
             }
             match self.flash.media_mut().step::<PLAIN>() {
