@@ -14,6 +14,7 @@ mod atomic;
 mod closed_forms;
 mod compose;
 mod crash;
+mod ends;
 mod extending;
 mod faults;
 mod objects;

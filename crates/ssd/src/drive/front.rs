@@ -171,6 +171,6 @@ impl Ssd {
     }
     /// Nanoseconds that data were on their way to the drive and to the host; none without a link.
     pub fn link_busy_ns(&self) -> Option<(u64, u64)> {
-        self.link.as_ref().map(|link| link.busy_ns())
+        self.link.as_ref().map(|link| link.busy_ns(self.now()))
     }
 }

@@ -260,8 +260,9 @@ impl Ssd {
     pub fn reset_counters(&mut self) {
         self.flash.reset_counters();
         self.schemes.reset_counters();
+        let now = self.now();
         if let Some(link) = &mut self.link {
-            link.reset_counters();
+            link.reset_counters(now);
         }
     }
     /// Flash, map and blocks, to look at.

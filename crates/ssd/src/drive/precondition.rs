@@ -95,6 +95,17 @@ impl Ssd {
             }
             self.format_map();
             self.seal_format();
+            self.look_at_full_planes();
+        }
+    }
+
+    /// Where the mapping table took the last blocks that the host may have, collection begins without being asked.
+    fn look_at_full_planes(&mut self) {
+        for plane in 0..self.flash.geometry().planes() {
+            let space = self.flash.space_mut();
+            if space.spare(plane) <= space.limits().hard {
+                space.look_at(plane);
+            }
         }
     }
 

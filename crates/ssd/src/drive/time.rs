@@ -105,10 +105,17 @@ impl Ssd {
                 self.flash.media_mut().settle_on::<PLAIN>();
                 continue;
             }
-            let mut ended = 0;
+            let (mut ended, mut failed) = (0, false);
             while let Some(&done) = self.flash.media().done().get(ended) {
-                self.operation_done::<PLAIN>(&done);
+                if done.failed && done.kind == Kind::Program {
+                    failed = true;
+                } else {
+                    self.operation_done::<PLAIN>(&done);
+                }
                 ended += 1;
+            }
+            if failed {
+                self.programs_failed(ended);
             }
             if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
                 self.go_on();
@@ -119,6 +126,18 @@ impl Ssd {
         }
         if to > self.flash.media().now() && to != Time::MAX {
             self.flash.media_mut().advance(to);
+        }
+    }
+
+    /// Of the `ended` operations those that are programs and failed. What sees to them may order operations, which take the
+    /// numbers of those that ended: they come last.
+    #[cold]
+    fn programs_failed(&mut self, ended: usize) {
+        for n in 0..ended {
+            let done = self.flash.media().done()[n];
+            if done.failed && done.kind == Kind::Program {
+                self.operation_done::<false>(&done);
+            }
         }
     }
 

@@ -49,12 +49,18 @@ struct Crosser {
 /// One direction.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// When the last of its data are across.
+    /// Since when it has been busy without a gap, and when the last of its data are across.
+    since: Time,
     free_at: Time,
     busy_ns: u64,
 }
 
 impl Lane {
+    /// How long it is busy with what it has after `now`.
+    fn busy_after(&self, now: Time) -> u64 {
+        self.free_at.saturating_sub(now.max(self.since))
+    }
+
     /// When something is across that is sent at `at`, whose data take `transfer` by themselves. What is without data
     /// waits for nobody.
     #[inline]
@@ -62,7 +68,10 @@ impl Lane {
         if transfer == 0 {
             return at + command;
         }
-        self.free_at = self.free_at.max(at) + transfer;
+        if at > self.free_at {
+            (self.since, self.free_at) = (at, at);
+        }
+        self.free_at += transfer;
         self.busy_ns += transfer;
         self.free_at + command
     }
@@ -144,13 +153,16 @@ impl Link {
         let transfer = self.transfer(bytes);
         self.to_host.cross(at, transfer, self.config.command_ns)
     }
-    /// Nanoseconds that data were on their way to the drive, and to the host.
-    pub fn busy_ns(&self) -> (u64, u64) {
-        (self.to_drive.busy_ns, self.to_host.busy_ns)
+    /// Nanoseconds that data were on their way to the drive by `now`, and to the host.
+    pub fn busy_ns(&self, now: Time) -> (u64, u64) {
+        let by = |lane: &Lane| lane.busy_ns.saturating_sub(lane.busy_after(now));
+        (by(&self.to_drive), by(&self.to_host))
     }
-    /// Counts from zero again.
-    pub fn reset_counters(&mut self) {
-        self.carry_over((0, 0));
+    /// Counts from zero again, at `now`.
+    pub fn reset_counters(&mut self, now: Time) {
+        for lane in [&mut self.to_drive, &mut self.to_host] {
+            lane.busy_ns = lane.busy_after(now);
+        }
     }
     /// Goes on counting where a link was before a power cut.
     pub fn carry_over(&mut self, (to_drive, to_host): (u64, u64)) {
@@ -184,5 +196,15 @@ mod tests {
         assert_eq!(came, expected.iter().map(|&(at, _, slot)| (at, slot)).collect::<Vec<_>>());
         assert!(expected.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1));
         assert_eq!(link.next(), Time::MAX);
+    }
+
+    #[test]
+    fn a_link_is_never_busier_than_time_has_passed() {
+        let mut link = Link::new(&LinkConfig { mb_s: 1000.0, command_ns: 50 }).expect("it takes time");
+        (0..10).for_each(|slot| link.send(5 * u64::from(slot), slot, 100));
+        assert_eq!(link.busy_ns(60), (60, 0));
+        link.reset_counters(60);
+        assert_eq!((link.busy_ns(60), link.busy_ns(100)), ((0, 0), (40, 0)));
+        assert_eq!(link.busy_ns(5000), (940, 0));
     }
 }

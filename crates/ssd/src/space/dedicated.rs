@@ -439,7 +439,8 @@ impl Dedicated {
         let group = &mut self.groups[usize::from(claim.group)];
         if group.open.is_empty() {
             let pages = self.pages_per_block;
-            let open = group.blocks.iter().filter(|&&b| u64::from(array.pages_programmed(b)) < pages);
+            let open = |&&b: &&Block| u64::from(array.pages_programmed(b)) < pages && !array.is_doomed(b);
+            let open = group.blocks.iter().filter(open);
             group.open = open.copied().collect();
         }
         group.blocks.extend(&more.blocks);

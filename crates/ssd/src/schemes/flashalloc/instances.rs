@@ -191,7 +191,8 @@ impl FlashAlloc {
             }
         }
         let left = if tiny { pages } else { blocks * ppb };
-        let cost = left.saturating_sub(pages) + held;
+        // The first of those that share a block answers for all of it.
+        let cost = (blocks * ppb).saturating_sub(pages) + held;
         let has_number = flash.space().dedicated().is_some_and(|dedicated| dedicated.has_number());
         if cost > 0 && cost > flash.space().spare_beside_claims() || !has_number {
             return Err(Refusal::NoSpace);

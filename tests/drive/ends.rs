@@ -1,0 +1,101 @@
+//! Goal: every request comes to its end, where much comes together: programs that fail in the step in which others end,
+//! objects in a drive that is full, a power cut amid a repeated program.
+//! Method: traces that are written here, replayed with the oracle on drives that are just large enough.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use nandle_lab::config::Wanted;
+use nandle_lab::measure::Summary;
+use nandle_lab::run::Run;
+use nandle_lab::workload::{Asked, Mode};
+use nandle_random::Stream;
+
+/// Replays a trace (time, op, offset, bytes, stream, object, fua) and judges what is read back.
+fn replay(device: &str, sets: &[&str], rows: &str, mode: Mode, cut: Option<&str>, seed: u64) -> Summary {
+    let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.csv");
+    std::fs::write(&trace, format!("time_ns,op,offset,bytes,stream,object,fua\n{rows}")).expect("a trace");
+    let drive = Wanted { device, scheme: None, sets: &sets }.load().expect("a device");
+    let workload = trace.to_str().expect("a path in UTF-8").to_owned();
+    let asked = Asked { workload, seed, mode: Some(mode), ..Asked::default() };
+    let power_cuts = cut.map(|at| at.parse().expect("a time"));
+    let run = Run { drive, asked, seed, verify: true, power_cuts, output: None, io_log: false, explain: 0 };
+    let summary = run.go(&AtomicBool::new(false), &mut |_| {}).expect("it runs").summary;
+    assert_eq!(summary.integrity.failure(), None, "seed {seed}");
+    summary
+}
+
+/// Writes of a page of 16 KiB at random places of the first 1.5 GiB.
+fn writes(number: u32, from_ns: u64, seed: u64, out: &mut String) {
+    let mut draw = Stream::new(seed, "writes");
+    for n in 0..u64::from(number) {
+        let _ = writeln!(out, "{},write,{},16384,0,,0", from_ns + n * 100_000, draw.below(100_000) * 16384);
+    }
+}
+
+#[test]
+fn programs_that_fail_when_others_end_lose_no_request() {
+    let mut rows = String::new();
+    writes(20_000, 0, 1, &mut rows);
+    let sets = ["map_cache.bytes=65536", "timing.multi_plane=true", "faults.program_rate=0.001"];
+    for seed in [2, 3] {
+        let summary = replay("demo-page", &sets, &rows, Mode::Closed, None, seed);
+        assert_eq!(summary.trace.completed, 20_000);
+        assert!(summary.faults.program_failures > 5, "{}", summary.faults.program_failures);
+    }
+}
+
+#[test]
+fn an_object_goes_on_after_a_power_cut_but_not_in_a_block_where_a_program_failed() {
+    let sets = [
+        "op_ratio=1.0",
+        "geometry.channels=1",
+        "geometry.chips_per_channel=1",
+        "geometry.dies_per_chip=1",
+        "geometry.planes_per_die=1",
+        "geometry.blocks_per_plane=64",
+        "geometry.pages_per_block=16",
+        "geometry.page_bytes=4096",
+        "geometry.sector_bytes=4096",
+        "mapping.unit_bytes=0",
+        "buffer.bytes=0",
+        "timing.program_ns=[300000]",
+        "timing.erase_ns=3000000",
+        "scheme.streams=flashalloc",
+        "recovery.checkpoint_interval=0",
+        "faults.programs=[6]",
+    ];
+    let mut rows = String::from("0,flashalloc,0,196608,0,1,0\n500000,flush,0,0,0,,0\n");
+    for n in 0..40 {
+        let _ = writeln!(rows, "{},write,{},4096,0,,1", 1_000_000 + n * 350_000, n * 4096);
+    }
+    for cut in ["3900us", "4200us", "4500us", "5000us", "5500us"] {
+        let summary = replay("demo-page", &sets, &rows, Mode::Open, Some(cut), 1);
+        assert!(summary.recovery.cuts == 1 && summary.faults.program_failures > 0, "{cut}");
+    }
+}
+
+#[test]
+fn tiny_objects_leave_a_full_drive_room_to_collect() {
+    let mut rows = String::new();
+    for n in 0..700 {
+        let _ = writeln!(rows, "{},flashalloc,{},16384,{n},{},0", n * 1_000_000, n * 65536, n + 1);
+    }
+    writes(20_000, 700_000_000, 1, &mut rows);
+    let sets =
+        ["scheme.streams=flashalloc", "streams.share_tiny=true", "op_ratio=0.1", "precondition.steady=true"];
+    let summary = replay("demo-page", &sets, &rows, Mode::Closed, None, 1);
+    assert_eq!(summary.trace.completed, 20_700);
+}
+
+#[test]
+fn a_stream_without_a_block_gets_one_on_a_drive_that_begins_steady() {
+    for streams in ["fdp", "multi-stream"] {
+        let streams = format!("scheme.streams={streams}");
+        let sets = [&streams, "map_cache.bytes=65536", "buffer.bytes=0", "precondition.steady=true"];
+        let summary = replay("demo-page", &sets, "0,write,0,16384,1,,0\n", Mode::Open, None, 1);
+        assert_eq!(summary.trace.completed, 1);
+    }
+}
