@@ -313,6 +313,14 @@ fn rest(t: &mut String, s: &Summary) {
         );
     }
     let r = &s.recovery;
+    if r.cuts_missed > 0 {
+        let _ = writeln!(
+            t,
+            "power     {} of {} cuts did not come: the measured part was over before",
+            count(r.cuts_missed),
+            count(r.cuts + r.cuts_missed)
+        );
+    }
     if r.cuts > 0 {
         let _ = writeln!(
             t,

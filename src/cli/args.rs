@@ -204,7 +204,6 @@ impl Device {
     pub fn load_as(&self, scheme: Option<&str>) -> Result<Drive, Error> {
         let device = self.name();
         let mut sets = self.sets.clone();
-        // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
         if let (Some(Fill::Steady), Some(valid)) = (self.fill, self.valid) {
             return Err(Error::Input(format!(
                 "--valid {valid}: with --fill steady all logical pages are live; expected one of the two"
@@ -219,7 +218,8 @@ impl Device {
         }
         if let Some(valid) = self.valid {
             sets.push(format!("precondition.valid={valid}"));
-        } else if let Some(Fill::Share(fill)) = self.fill {
+        } else if let Some(Fill::Share(fill)) = self.fill.filter(|_| !self.sets_valid()) {
+            // `--fill` alone: everything that was programmed is live, as far as the logical size allows.
             // Of a fraction, shares are those of the whole.
             let plain = Wanted { device: whole(device), scheme, sets: &self.sets }.load()?;
             let pages = plain.config.unit_geometry().pages();
@@ -227,9 +227,17 @@ impl Device {
             sets.push(format!("precondition.valid={}", fill.min(most)));
         }
         if let Some(trace) = &self.age_with {
-            sets.push(format!("precondition.age_with={trace:?}"));
+            // A string of JSON is one of TOML, but for one letter.
+            let text = serde_json::Value::from(trace.as_str()).to_string().replace('\u{7f}', "\\u007f");
+            sets.push(format!("precondition.age_with={text}"));
         }
         Wanted { device, scheme, sets: &sets }.load().map_err(|e| self.as_given(e))
+    }
+
+    /// Whether an override says how much is live.
+    fn sets_valid(&self) -> bool {
+        let field = |set: &String| set.split('=').next().map(str::trim) == Some("precondition.valid");
+        self.sets.iter().any(field)
     }
 
     /// What is wrong with a setting that an option stands for, said of the option.

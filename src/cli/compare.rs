@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use nandle_lab::Error;
-use nandle_lab::batch::{How, Job, Labels, State, id_of, work};
+use nandle_lab::batch::{How, Job, Labels, State, check, id_of, work};
 use nandle_lab::config::split_outside_brackets;
 use nandle_lab::measure::metrics::METRICS;
 use nandle_lab::measure::summary::Summary;
@@ -75,11 +75,6 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
     let traces = Traces::default();
     let mut jobs: Vec<Job> = Vec::new();
     for workload in &args.workload {
-        if workload == "-" {
-            return Err(Failure::Input(
-                "--workload -: several runs cannot share a pipe; expected a file".into(),
-            ));
-        }
         for &scheme in schemes {
             let drive = args.device.load_as(Some(scheme)).map_err(|e| match e {
                 Error::Input(what) => Error::Input(
@@ -90,16 +85,15 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
             })?;
             let drive = args.issue.clocked(drive);
             let asked = args.issue.asked(workload);
-            // What cannot be had is said before anything runs.
-            asked.open(&drive)?;
             let (seed, verify, io_log) = (args.issue.seed, args.issue.verify, args.issue.io_log);
             let power_cuts = args.issue.power_cut_at.clone();
-            let mut run = Run { drive, asked, seed, verify, power_cuts, output: None, io_log, explain: 0 };
+            let output = args.output.clone();
+            let mut run = Run { drive, asked, seed, verify, power_cuts, output, io_log, explain: 0 };
+            // What cannot be had is said before anything runs.
+            check(&run)?;
             let id = id_of(&run, &traces)?;
-            run.output = args
-                .output
-                .as_ref()
-                .map(|dir| dir.join(format!("{}-{}-{id}", plain(workload), plain(scheme))));
+            run.output =
+                run.output.map(|dir| dir.join(format!("{}-{}-{id}", plain(workload), plain(scheme))));
             let labels = Labels {
                 device: args.device.name().to_owned(),
                 scheme: scheme.to_owned(),
@@ -111,9 +105,6 @@ fn jobs(args: &args::Compare, schemes: &[&str]) -> Result<Vec<Job>, Failure> {
                 jobs.push(Job { id, labels, run });
             }
         }
-    }
-    if args.issue.io_log && args.output.is_none() {
-        return Err(Failure::Input("--io-log writes into run directories: expected -o DIR with it".into()));
     }
     Ok(jobs)
 }

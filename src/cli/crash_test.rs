@@ -14,7 +14,7 @@ use nandle_observe::Task;
 use serde::Serialize;
 
 use super::args::workers;
-use super::terminal::{Failure, json_text, put, remark, say, stop_on_interrupt};
+use super::terminal::{Failure, put, remark, say, stop_on_interrupt};
 use super::watched::{CrashTest, FileSystem, Lie, files_of};
 use crate::progress::bar;
 
@@ -49,30 +49,49 @@ pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
         return again(path, args);
     }
     let campaign = campaign(args)?;
+    can_save(&args.save)?;
     let stop = stop_on_interrupt();
     let bar = bar(campaign.states, "[{bar:32}] {human_pos}/{human_len} states, {eta} left{msg}");
     let done = campaign.go(stop, &|checked, _| bar.set_position(checked));
     bar.finish_and_clear();
     let outcome = done?;
-    let told = match &outcome.first {
-        Some(first) => Some(explain(&campaign, &outcome, first, &args.save)?),
-        None => None,
-    };
+    let (mut told, mut kept) = (None, Ok(()));
+    if let Some(first) = &outcome.first {
+        let (mut story, saved) = explain(&campaign, &outcome, first)?;
+        // What was found is told, whether it can be kept or not.
+        kept = saved.write(&args.save);
+        story.again = kept.is_ok().then(|| args.save.display().to_string());
+        told = Some(story);
+    }
     let report = report(&campaign, &outcome, told);
     let failed = report.failed;
-    if let Some(path) = &args.json {
-        put(path, &report)?;
-    }
     if args.json.as_deref() != Some(Path::new("-")) {
         say(&words(&report))?;
+    }
+    if let Some(path) = &args.json {
+        put(path, &report)?;
     }
     for line in remarks(&report, &campaign) {
         remark(&format!("nandle: {line}"));
     }
+    let unkept = kept.err().map_or_else(String::new, |e| format!("; --save {e}"));
     match failed {
         0 => Ok(()),
-        n => Err(Failure::Ran(format!("{} of {} states failed the check", count(n), count(report.states)))),
+        n => {
+            let (n, of) = (count(n), count(report.states));
+            Err(Failure::Ran(format!("{n} of {of} states failed the check{unkept}")))
+        }
     }
+}
+
+/// Asks before the work whether a failure could be kept.
+fn can_save(path: &Path) -> Result<(), Failure> {
+    let wrong = |e: std::io::Error| {
+        Failure::Input(format!("--save {}: {e}; expected a file that can be written", path.display()))
+    };
+    let there = path.symlink_metadata().is_ok();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(wrong)?;
+    if there { Ok(()) } else { std::fs::remove_file(path).map_err(wrong) }
 }
 
 fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
@@ -121,20 +140,18 @@ fn campaign(args: &CrashTest) -> Result<Campaign, Failure> {
     })
 }
 
-/// The first failure made small, kept in a file and told.
-fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed, save: &Path) -> Result<Told, Failure> {
+/// The first failure made small and told, and what is kept of it.
+fn explain(campaign: &Campaign, outcome: &Outcome, first: &Failed) -> Result<(Told, Saved), Failure> {
     let observation = &outcome.observation;
     let output = output_of(&observation.events);
     let sweep = campaign.sweep(&observation.before, &observation.events);
     let mut bench = Bench::new(&campaign.check)?;
     let smallest = smallest(first, &sweep, &mut bench, &output)?;
     let names = Names::new(&observation.before, &observation.events);
-    let mut told = tell(&names, &smallest, (first.number, first.sort), campaign.lie, &output);
+    let told = tell(&names, &smallest, (first.number, first.sort), campaign.lie, &output);
     let state = smallest.moment.build(&smallest.choice);
     let saved = Saved::new(&campaign.check, &state, &output[..smallest.moment.said], &told.story);
-    saved.write(save)?;
-    told.again = Some(save.display().to_string());
-    Ok(told)
+    Ok((told, saved))
 }
 
 fn report(campaign: &Campaign, outcome: &Outcome, first_failure: Option<Told>) -> Report {
@@ -214,10 +231,11 @@ fn remarks(report: &Report, campaign: &Campaign) -> Vec<String> {
 fn again(path: &Path, args: &CrashTest) -> Result<(), Failure> {
     let saved = Saved::read(path)?;
     let verdict: Verdict = saved.check(args.check.as_deref(), args.into.as_deref())?;
-    if args.json.is_some() {
-        say(&json_text(&verdict))?;
-    } else {
+    if args.json.as_deref() != Some(Path::new("-")) {
         say(&format!("{}\nNow: {}\n{}\n", saved.story.trim_end(), verdict.how, verdict.said))?;
+    }
+    if let Some(path) = &args.json {
+        put(path, &verdict)?;
     }
     if verdict.passed { Ok(()) } else { Err(Failure::Ran(format!("{}: it fails", path.display()))) }
 }

@@ -89,9 +89,13 @@ fn man(dir: &Path) -> Result<(), Failure> {
     let fail = |e: io::Error| {
         Failure::Input(format!("{}: {e}; expected a directory that can be written", dir.display()))
     };
+    fn pages(command: &clap::Command) -> usize {
+        1 + command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(pages).sum::<usize>()
+    }
     std::fs::create_dir_all(dir).map_err(fail)?;
-    clap_mangen::generate_to(args::Args::command(), dir).map_err(fail)?;
-    let pages = std::fs::read_dir(dir).map_err(fail)?.count();
+    let command = args::Args::command().disable_help_subcommand(true);
+    let pages = pages(&command);
+    clap_mangen::generate_to(command, dir).map_err(fail)?;
     say(&format!(
         "{pages} pages in {}; read one with `man -l {}/nandle-run.1`\n",
         dir.display(),

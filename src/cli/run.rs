@@ -61,7 +61,7 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
 }
 
 fn verdict(outcome: &Outcome, asked_until: bool) -> Result<(), Failure> {
-    if let Some(mut what) = outcome.summary.integrity.failure() {
+    if let Some(mut what) = outcome.summary.failure() {
         outcome.complaints.iter().for_each(|complaint| what += &format!("\n  {complaint}"));
         return Err(Failure::Ran(what));
     }

@@ -80,7 +80,7 @@ pub struct CrashTest {
     #[arg(long)]
     pub check_stays: bool,
     /// A folder whose files are there when the program starts (they are copied, the folder is left alone).
-    #[arg(long, value_name = "NAME", conflicts_with = "again")]
+    #[arg(long, value_name = "NAME")]
     pub dir: Option<PathBuf>,
     /// Check at most so many different states.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = states)]
@@ -91,7 +91,7 @@ pub struct CrashTest {
     /// Instead of that, a real file system on a drive with sectors of 4 KiB: ext4 or xfs, with options of mount, such as
     /// ext4,nobarrier. Root mounts it; others, or with the option uml, have User-Mode Linux do it. With size=BYTES the drive
     /// has that size.
-    #[arg(long, value_name = "KIND[,OPTION...]", value_parser = disk, conflicts_with_all = ["fs", "watch", "again"])]
+    #[arg(long, value_name = "KIND[,OPTION...]", value_parser = disk, conflicts_with_all = ["fs", "watch"])]
     pub mount: Option<Disk>,
     /// The drive keeps a write whole that crosses no multiple of so many bytes of its file (a power of two from 4Ki to
     /// 1Mi); without this it keeps sectors.
@@ -107,7 +107,8 @@ pub struct CrashTest {
     #[arg(long, value_name = "FILE", default_value = "crash-failure.json")]
     pub save: PathBuf,
     /// Check a failure that was kept, once more; by another command if --check is given.
-    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "check_stays", "dir", "states", "fs", "mount", "atomic",
+          "lie", "save", "patience", "jobs", "watch", "seed"])]
     pub again: Option<PathBuf>,
     /// With --again: lay the files of that state out in this directory too.
     #[arg(long, value_name = "DIR", requires = "again")]

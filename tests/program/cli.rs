@@ -279,6 +279,17 @@ fn ageing_and_filling_come_before_the_measured_part() {
         let begun = run_json(&[&["--device", device][..], &begins].concat(), dir.path());
         assert!(number(&begun, "waf_parts.gc") > 1.0, "{device} collects from the start");
     }
+    // How much is live may be given either way.
+    let live = |how: &[&str]| {
+        let all = [&["run", "--fill", "0.9", "--requests", "100", "-o", "out"], how].concat();
+        good(&all, dir.path());
+        std::fs::read_to_string(dir.path().join("out/config.resolved.toml")).expect("written")
+    };
+    assert_eq!(live(&["--set", "precondition.valid=0.2"]), live(&["--valid", "0.2"]));
+    // A file whose name is like a number.
+    std::fs::write(dir.path().join("4k"), "time_ns,op,offset,bytes\n0,write,0,4096\n").expect("written");
+    let aged = run_json(&["--age-with", "4k", "--requests", "100"], dir.path());
+    assert_eq!(number(&aged, "prepare.requests"), 1.0);
     let aged = run_json(
         &["--device", "demo-page", "--age-with", "sequential-write", "--requests", "1000"],
         dir.path(),
@@ -505,6 +516,12 @@ fn bad_input_is_one_clear_message() {
     write("broken.csv", b"time_ns,op,offset,bytes\n0,write,0,4096\n1,write,zero,4096\n");
     write("job.fio", b"[a]\nrw=randwrite\nioengine_magic=1\n");
     write("notfit.toml", b"a = 1\n");
+    write("one.csv", b"time_ns,op,offset,bytes\n0,write,0,4096\n");
+    write("small.fio", b"[a]\nrw=randwrite\nbs=64k\nsize=1m\nio_size=4k\n");
+    write("split.fio", b"[a]\nrw=randwrite\nbssplit=64k/50:128k/50\nsize=1m\nio_size=4k\n");
+    good(&["trace", "fit", "random-write", "--requests", "100", "-o", "twin.toml"], dir.path());
+    let twin = std::fs::read_to_string(dir.path().join("twin.toml")).expect("written");
+    write("twin.toml", twin.replace("requests = 100", "requests = 0").as_bytes());
     let cases: &[(&[&str], &[&str])] = &[
         (&["--device", "unknown.toml"], &["unknown.toml:", "endurence", "did you mean \"endurance\""]),
         (&["--device", "type.toml"], &["type.toml:", "geometry.channels = \"four\"", "whole number"]),
@@ -552,6 +569,16 @@ fn bad_input_is_one_clear_message() {
         (&["--volume", "7"], &["--volume is for trace files"]),
         (&["--device", "modern-tlc-16tb", "--verify"], &["--verify"]),
         (&["--age-with", "nothing"], &["nothing"]),
+        (&["--age-with", "e\u{301}\u{200b}.csv"], &["e\u{301}\u{200b}.csv: no such file"]),
+        (&["--set", "buffer.bytes=2048"], &["--set buffer.bytes=2048", "at least one mapping unit (4096)"]),
+        (&["-w", "one.csv", "--volume", "3"], &["no volume \"3\"; it has none"]),
+        (&["-w", "small.fio"], &["small.fio: no requests in it"]),
+        (&["-w", "split.fio"], &["split.fio: no requests in it"]),
+        (&["-w", "twin.toml"], &["twin.toml: no requests in it"]),
+        (&["--power-cut-at", "random:0"], &["expected 1 to 1000000 cuts"]),
+        (&["--power-cut-at", "random:18446744073709551615,random:2"], &["expected 1 to 1000000 cuts"]),
+        (&["--power-cut-at", "12ms", "--untimed"], &["expected random:N with --untimed"]),
+        (&["--power-cut-at", "random:3", "--until", "steady"], &["--power-cut-at random:N"]),
     ];
     for (args, parts) in cases {
         let message = refused(&[&["run"][..], args].concat(), dir.path());
@@ -610,6 +637,16 @@ fn the_power_goes_and_comes_back() {
     let protected = run("random:8", "recovery.plp=true");
     assert_eq!(protected["integrity"]["mismatches"], 0);
     assert!(protected["recovery"]["hold_up_max_ns"].as_u64() > Some(0));
+
+    // What never came is said, and a test without any has failed.
+    let late = ["run", "--requests", "1000", "--power-cut-at"];
+    let said = good(&[&late[..], &["100s,random:2"]].concat(), dir.path());
+    assert!(said.contains("1 of 3 cuts did not come"), "{said}");
+    let out = nandle(&[&late[..], &["100s,200s", "--json", "-"]].concat(), dir.path());
+    let summary: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!((number(&summary, "recovery.cuts"), number(&summary, "recovery.cuts_missed")), (0.0, 2.0));
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("none of 2 cuts came"), "{}", text(&out.stderr));
 
     let message = refused(&["run", "--power-cut-at", "12 parsecs"], dir.path());
     assert!(message.contains("12 parsecs") && message.contains("expected a time"), "{message}");

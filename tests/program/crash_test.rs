@@ -54,7 +54,47 @@ fn a_missing_flush_fails_and_can_be_checked_again() {
         let other =
             crash_test(&["--again", "crash-failure.json", "--check", "test -e $NANDLE_DIR/b"], dir.path());
         assert_eq!(other.status.code(), Some(0), "{}", said(&other));
+        // Its verdict goes to a file too; a state is laid out where nothing else is.
+        let file = dir.path().join("again.json");
+        let again = crash_test(&["--again", "crash-failure.json", "--json", "again.json"], dir.path());
+        assert!(said(&again).contains("Now: "), "{}", said(&again));
+        let verdict: Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).expect("written")).expect("JSON");
+        assert_eq!(verdict["passed"], false, "{verdict}");
+        let full = crash_test(&["--again", "crash-failure.json", "--into", watch], dir.path());
+        assert_eq!(full.status.code(), Some(2), "{}", said(&full));
+        assert!(said(&full).contains("expected an empty directory"), "{}", said(&full));
     }
+    for option in
+        ["--states=9", "--lie=tear", "--fs=ext4", "--atomic=4Ki", "--jobs=1", "--save=x", "--seed=2"]
+    {
+        let output = crash_test(&["--again", "crash-failure.json", option], dir.path());
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", said(&output));
+        assert!(said(&output).contains("cannot be used with"), "{option}: {}", said(&output));
+    }
+}
+
+#[test]
+fn whether_a_failure_can_be_kept_is_asked_first_and_what_was_found_is_told_anyway() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let begins = format!("touch {}/begun && {WRONG}", dir.path().display());
+    let output = crash_test(&["--run", &begins, "--check", CHECK, "--save", "none/f.json"], dir.path());
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--save none/f.json: "), "{}", said(&output));
+    assert!(!dir.path().join("begun").exists(), "the program ran all the same");
+    // Nothing is kept of what passes.
+    let output = crash_test(&["--run", RIGHT, "--check", CHECK, "--save", "f.json"], dir.path());
+    assert_eq!((output.status.code(), dir.path().join("f.json").exists()), (Some(0), false));
+    // The folder goes while the program is checked.
+    std::fs::create_dir(dir.path().join("kept")).expect("made");
+    let gone = format!("rmdir {}/kept 2> /dev/null; {CHECK}", dir.path().display());
+    let args = ["--run", WRONG, "--check", &gone, "--save", "kept/f.json", "--json", "found.json"];
+    let output = crash_test(&args, dir.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("The first failure") && said(&output).contains("; --save kept/f.json"));
+    let found = std::fs::read_to_string(dir.path().join("found.json")).expect("written");
+    let found: Value = serde_json::from_str(&found).expect("JSON");
+    assert_eq!((&found["failed"], &found["first_failure"]["again"]), (&6.into(), &Value::Null));
 }
 
 #[test]

@@ -200,12 +200,78 @@ fn bad_comparisons_are_refused_before_anything_runs() {
         (&["--schemes", "page,multi-version", "-w", "-"], "pipe"),
         (&["--schemes", "page,multi-version", "--io-log"], "-o DIR"),
         (&["--schemes", "page,multi-version", "--scheme", "page"], "cannot be used with"),
+        (&["--schemes", "page,multi-version", "--iodepth", "0"], "--iodepth 0: expected 1 to 65536"),
+        (&["--schemes", "page,multi-version", "--age-with", "nosuch.csv"], "nosuch.csv: no such file"),
+        (&["--schemes", "page,multi-version", "--age-with", "-"], "--age-with -: several runs cannot"),
+        (&["--schemes", "page,multi-version", "--untimed", "--io-log", "-o", "out"], "without --untimed"),
+        (&["--schemes", "page,multi-version", "--untimed", "--power-cut-at", "1ms", "-o", "out"], "random:N"),
+        (&["--schemes", "page,multi-version", "--replay", "think", "--iodepth", "2"], "--replay closed"),
     ] {
         let message =
             bad(&[&["compare", "--device", "gc20", "--requests", "100"], args].concat(), 2, dir.path());
         assert!(message.contains(said), "{args:?}: {message}");
     }
+    let until = ["--schemes", "page,multi-version", "--until", "steady", "--band", "7", "-o", "out"];
+    let message = bad(&[&["compare", "--device", "gc20"], &until[..]].concat(), 2, dir.path());
+    assert!(message.contains("--band 7"), "{message}");
     assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
+}
+
+#[test]
+fn bad_sweeps_are_refused_before_anything_runs() {
+    let dir = temp();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
+    write("t.csv", "time_ns,op,offset,bytes\n0,write,0,4096\n");
+    for (text, said) in [
+        ("workloads = ['random-write', 'nosuch']", "nosuch"),
+        ("workloads = ['random-write']\niodepth = 0", "--iodepth 0: expected 1 to 65536"),
+        ("workloads = ['random-write']\nrequests = 9\nuntil = 'steady'", "without --requests"),
+        ("workloads = ['t.csv']\ntime_scale = nan", "--time-scale NaN"),
+        ("workloads = ['t.csv', 'random-write']\n[trace]\nvolume = '1'", "--volume is for trace files"),
+        ("workloads = ['t.csv', '-']", "several runs cannot share a pipe"),
+        ("workloads = ['t.csv']\n[overrides]\n'precondition.age_with' = '-'", "--age-with -: several runs"),
+        ("workloads = ['t.csv']\nuntimed = true\nio_log = true", "without --untimed"),
+    ] {
+        write("g.toml", text);
+        let message = bad(&["sweep", "g.toml"], 2, dir.path());
+        assert!(message.contains(said) && message.contains("g.toml: "), "{text}: {message}");
+        assert!(!dir.path().join("g.runs").exists(), "{text}");
+    }
+    write("g.toml", "devices = ['demo']\nworkload = ['x']\n");
+    let message = bad(&["sweep", "g.toml"], 2, dir.path());
+    assert!(message.contains("g.toml:2: "), "{message}");
+}
+
+#[test]
+fn files_of_a_sweep_lie_beside_it_and_its_runs_are_its_own() {
+    let dir = temp();
+    let sub = dir.path().join("sub");
+    std::fs::create_dir(&sub).expect("room");
+    let trace = |rows: usize| {
+        let row = |n: usize| format!("{n},write,{},4096\n", n * 4096);
+        format!("time_ns,op,offset,bytes\n{}", (0..rows).map(row).collect::<String>())
+    };
+    std::fs::write(dir.path().join("t.csv"), trace(3)).expect("written");
+    std::fs::write(sub.join("t.csv"), trace(5)).expect("written");
+    std::fs::write(sub.join("a.csv"), trace(7)).expect("written");
+    std::fs::write(sub.join("d.toml"), good(&["validate", "gc20"], dir.path())).expect("written");
+    let grid =
+        "devices = ['d.toml@1/4']\nworkloads = ['t.csv']\n[overrides]\n'precondition.age_with' = ['a.csv']\n";
+    for (name, more) in [("v1.2.toml", ""), ("v1.3.toml", "seeds = [2]\n"), ("v1", "seeds = [3]\n")] {
+        std::fs::write(sub.join(name), format!("{more}{grid}")).expect("written");
+        good(&["sweep", &format!("sub/{name}")], dir.path());
+    }
+    for name in ["v1.2.runs", "v1.3.runs", "v1.runs"] {
+        assert!(good(&["gather", &format!("sub/{name}")], dir.path()).contains(": 1 runs"), "{name}");
+        let run = std::fs::read_dir(sub.join(name))
+            .expect("there")
+            .flatten()
+            .map(|e| e.path().join("summary.json"));
+        let run = run.filter(|path| path.is_file()).map(|path| file(path)).next().expect("a run");
+        let summary: Value = serde_json::from_str(&run).expect("JSON");
+        assert_eq!(summary["host"]["write"]["requests"], 5, "{name}");
+        assert_eq!(summary["prepare"]["requests"], 7, "{name}");
+    }
 }
 
 const GRID: &str = "
@@ -298,10 +364,12 @@ fn the_columns_of_a_table_are_the_keys_of_the_summary() {
 #[test]
 fn failures_are_kept_and_tried_again_when_asked() {
     let dir = temp();
-    let grid = "devices = ['gc20']\nschemes = ['page', 'multi-version']\nworkloads = ['random-write', 'gone.csv']\nrequests = 500\n";
+    let grid = "devices = ['gc20']\nschemes = ['page', 'multi-version']\nworkloads = ['random-write', 'broken.csv']\nrequests = 500\n";
     std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+    let broken = "time_ns,op,offset,bytes\n0,write,0,4096\n1,write,zero,4096\n";
+    std::fs::write(dir.path().join("broken.csv"), broken).expect("written");
     let said = bad(&["sweep", "g.toml"], 1, dir.path());
-    assert!(said.contains("2 runs failed") && said.contains("gone.csv: no such file"), "{said}");
+    assert!(said.contains("2 runs failed") && said.contains("broken.csv:3"), "{said}");
     let failures: Vec<_> = std::fs::read_dir(dir.path().join("g.runs"))
         .expect("the default place")
         .flatten()
@@ -311,11 +379,11 @@ fn failures_are_kept_and_tried_again_when_asked() {
     assert_eq!(failures.len(), 2);
     // What is kept is what is said, until it is tried again.
     for path in &failures {
-        std::fs::write(path, file(path).replace("no such file", "an old error")).expect("written");
+        std::fs::write(path, file(path).replace("broken.csv:3", "an old error")).expect("written");
     }
     let said = bad(&["sweep", "g.toml"], 1, dir.path());
-    assert!(said.contains("an old error") && !said.contains("no such file"), "{said}");
-    assert!(bad(&["sweep", "g.toml", "--retry"], 1, dir.path()).contains("no such file"));
+    assert!(said.contains("an old error") && !said.contains("broken.csv:3"), "{said}");
+    assert!(bad(&["sweep", "g.toml", "--retry"], 1, dir.path()).contains("broken.csv:3"));
     let list = good(&["sweep", "g.toml", "--list"], dir.path());
     assert_eq!((list.matches("  done").count(), list.matches("failed: ").count()), (2, 2), "{list}");
     let gathered = good(&["gather", "g.runs"], dir.path());
@@ -614,6 +682,10 @@ fn the_program_looks_after_its_users() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(good(&["completions", shell], dir.path()).contains("compare"), "{shell}");
     }
-    good(&["man", "pages"], dir.path());
+    std::fs::create_dir(dir.path().join("pages")).expect("room");
+    std::fs::write(dir.path().join("pages/mine.txt"), "mine").expect("written");
+    let said = good(&["man", "pages"], dir.path());
+    let written = std::fs::read_dir(dir.path().join("pages")).expect("there").count() - 1;
+    assert!(said.starts_with(&format!("{written} pages in pages")), "{said}");
     assert!(file(dir.path().join("pages/nandle-sweep.1")).contains("shard"));
 }

@@ -66,7 +66,7 @@ pub struct Cost {
     pub waf_parts: BTreeMap<String, f64>,
     /// Flash bytes a byte of the program's.
     pub flash_bytes_per_logical_byte: f64,
-    /// Latency of flushes, with the writes that they wait for.
+    /// Latency of flushes, with the writes that they wait for; nothing without flushes.
     pub fsync_lat_ns: BTreeMap<String, f64>,
     /// How often an hour the drive takes what was recorded, one request at a time.
     pub runs_per_hour: f64,
@@ -513,6 +513,7 @@ impl Known<'_> {
             ("max", "max"),
         ]
         .into_iter()
+        .filter(|_| summary.host.flush.requests > 0)
         .filter_map(|(ours, theirs)| Some((ours.to_owned(), pick(theirs)?)))
         .collect();
         let config = &self.whole.config;

@@ -148,10 +148,11 @@ impl Saved {
         Some(tree)
     }
 
-    /// Checks it, by another command if one is given; with `into`, its files are laid out there too.
+    /// Checks it, by another command if one is given; with `into`, an empty directory or none yet, its files are laid
+    /// out there too.
     ///
     /// # Errors
-    /// If it is damaged, or the check cannot be run.
+    /// If it is damaged, the directory is not empty, or the check cannot be run.
     pub fn check(&self, command: Option<&str>, into: Option<&Path>) -> Result<Verdict, Error> {
         let damaged =
             || Error::Use("the saved state is damaged; expected one as `nandle crash-test` wrote it".into());
@@ -162,6 +163,9 @@ impl Saved {
                 Error::File(into.display().to_string(), e.to_string(), "an empty directory")
             };
             std::fs::create_dir_all(into).map_err(wrong)?;
+            if std::fs::read_dir(into).map_err(wrong)?.next().is_some() {
+                return Err(wrong(std::io::ErrorKind::DirectoryNotEmpty.into()));
+            }
             state.store(into).map_err(wrong)?;
         }
         let check = Check {

@@ -90,6 +90,22 @@ pub fn id_of(run: &Run, traces: &Traces) -> Result<String, Error> {
     Ok(hex(&hash.finalize()[..8]))
 }
 
+/// Refuses a run, as one of several, that would be refused when its turn came.
+///
+/// # Errors
+/// If it makes no sense, or would read what no other run can read again.
+pub fn check(run: &Run) -> Result<(), Error> {
+    let aged = run.drive.config.precondition.age_with.as_deref();
+    for (option, name) in [("--workload", Some(run.asked.workload.as_str())), ("--age-with", aged)] {
+        if name == Some("-") {
+            return Err(Error::input(format!(
+                "{option} -: several runs cannot share a pipe; expected a file"
+            )));
+        }
+    }
+    run.check()
+}
+
 /// What became of a run.
 #[derive(Clone, Debug)]
 pub enum State {
@@ -239,7 +255,7 @@ fn one(
     let run = job.run.clone();
     let done = catch_unwind(AssertUnwindSafe(|| run.go_with(Some(traces), stop, &mut progress)));
     let error = match done {
-        Ok(Ok(outcome)) => match outcome.summary.integrity.failure() {
+        Ok(Ok(outcome)) => match outcome.summary.failure() {
             Some(failure) => failure,
             None if outcome.summary.complete => return Ok(State::Done(Box::new(outcome.summary))),
             None => return Ok(State::Left),
@@ -275,7 +291,7 @@ pub fn finished(dir: &Path) -> Option<Summary> {
     let summary: Summary = serde_json::from_str(&text("summary.json")?).ok()?;
     let whole = manifest.get("complete") == Some(&json!(true))
         && manifest.get("digest") == Some(&json!(summary.digest));
-    (whole && summary.complete && summary.integrity.failure().is_none()).then_some(summary)
+    (whole && summary.complete && summary.failure().is_none()).then_some(summary)
 }
 
 /// The error of the failed run in `dir`, if it is one.

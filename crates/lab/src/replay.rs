@@ -231,7 +231,7 @@ impl<'a> Replayer<'a> {
             (self.in_phase, self.total) = (0, phase.requests);
             self.meter.begin_phase(number as u32, &mut self.ssd);
             if let (Some(cuts), true) = (&mut self.cuts, number + 1 == count) {
-                cuts.begin(self.ssd.now(), self.total)?;
+                cuts.begin(self.ssd.now(), self.total, self.untimed)?;
             }
             let mut result = self.phase(phase, &mut address);
             while let (Ok(()), true) = (&result, number + 1 == count) {
@@ -248,6 +248,7 @@ impl<'a> Replayer<'a> {
             }
         }
         self.meter.finish(&self.ssd);
+        self.recovery.cuts_missed = self.cuts.as_ref().map_or(0, cuts::Schedule::left);
         if let Some(oracle) = &mut self.oracle {
             oracle.at_rest();
         }

@@ -82,11 +82,9 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, Error> {
+        self.check_settings()?;
         let Self { drive, asked, seed, verify, power_cuts, output, io_log, explain } = self;
         let verify = verify || power_cuts.is_some();
-        if io_log && output.is_none() {
-            return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
-        }
         let own = Traces::default();
         // A trace that is read again and again is held in memory.
         let traces = traces.or(asked.until.map(|_| &own));
@@ -94,25 +92,13 @@ impl Run {
         let mut notes = std::mem::take(&mut prepared.notes);
         let mut phases = Vec::new();
         if let Some(trace) = &drive.config.precondition.age_with {
-            let ageing = workload::ageing(trace, &asked.trace, asked.fit, seed, &drive, traces)?;
+            let ageing = workload::ageing(&workload::aged(trace, &asked, seed), &drive, traces)?;
             phases.extend(ageing.phases);
             notes.extend(ageing.notes);
         }
         phases.append(&mut prepared.phases);
-        if verify {
-            let need = drive.layout.logical_sectors * VERIFIED;
-            if need > VERIFY_LIMIT {
-                return Err(Error::input(format!(
-                    "--verify would need {} for a device of {}; expected a smaller device, or a run without it",
-                    bytes(need),
-                    bytes(drive.layout.logical_bytes)
-                )));
-            }
-        }
-        if drive.config.timing.untimed && (io_log || explain > 0) {
-            return Err(Error::input(
-                "--io-log and --explain say when what was done: expected them without --untimed",
-            ));
+        if let (Some(cuts), Some((measured, _))) = (&power_cuts, phases.last()) {
+            cuts.suit(measured.requests.is_some(), drive.config.timing.untimed)?;
         }
         let unit = if verify { UNIT } else { 0 };
         memory::check("the device", memory::tables(&drive, unit))?;
@@ -137,6 +123,9 @@ impl Run {
         }
         let before = resources::thread_cpu();
         let complete = replayer.run(phases)?;
+        if complete && replayer.trace.submitted == replayer.prepare.requests {
+            return Err(asked.is_empty());
+        }
         let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
         if let Some(io) = replayer.io.take() {
             io.finish()?;
@@ -181,6 +170,46 @@ impl Run {
         }
         let explained = replayer.explained();
         Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained })
+    }
+}
+
+impl Run {
+    /// Refuses what makes no sense, as far as that shows before anything runs: traces are opened, not read through.
+    ///
+    /// # Errors
+    /// As those of [`Run::go`] that are the user's.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_settings()?;
+        let counted = self.asked.check(&self.drive)?;
+        if let Some(name) = &self.drive.config.precondition.age_with {
+            workload::aged(name, &self.asked, self.seed).check(&self.drive)?;
+        }
+        match &self.power_cuts {
+            Some(cuts) => cuts.suit(counted, self.drive.config.timing.untimed),
+            None => Ok(()),
+        }
+    }
+
+    /// What does not depend on the workload.
+    fn check_settings(&self) -> Result<(), Error> {
+        let Self { drive, io_log, explain, .. } = self;
+        if *io_log && self.output.is_none() {
+            return Err(Error::input("--io-log writes into the run directory: expected -o DIR with it"));
+        }
+        let need = drive.layout.logical_sectors * VERIFIED;
+        if (self.verify || self.power_cuts.is_some()) && need > VERIFY_LIMIT {
+            return Err(Error::input(format!(
+                "--verify would need {} for a device of {}; expected a smaller device, or a run without it",
+                bytes(need),
+                bytes(drive.layout.logical_bytes)
+            )));
+        }
+        if drive.config.timing.untimed && (*io_log || *explain > 0) {
+            return Err(Error::input(
+                "--io-log and --explain say when what was done: expected them without --untimed",
+            ));
+        }
+        Ok(())
     }
 }
 

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::address::Fit;
-use crate::batch::{self, Job, Labels, id_of};
-use crate::config::Wanted;
+use crate::batch::{self, Job, Labels, check, id_of};
+use crate::config::{PRESETS, Wanted, complain, whole};
 use crate::measure::Until;
 use crate::run::{MANIFEST, Run};
 use crate::workload::{Asked, Mode, Traces};
@@ -109,15 +109,34 @@ impl Grid {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::input(format!("{}: {e}; expected a sweep in TOML", path.display())))?;
         let mut grid: Self = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            let line = e.span().map_or(1, |span| complain::line_of(&text, span.start));
             Error::input(format!("{}:{line}: {}", path.display(), e.message().trim().replace('\n', "; ")))
         })?;
         grid.file = path.to_owned();
         let beside = path.parent().unwrap_or(Path::new(""));
-        for name in grid.devices.iter_mut().chain(&mut grid.workloads) {
-            let there = beside.join(name.as_str());
-            if !Path::new(name.as_str()).exists() && there.is_file() {
-                *name = there.to_string_lossy().into_owned();
+        let put_beside = |name: &mut String, file: &str| {
+            if beside.join(file).is_file() {
+                *name = beside.join(&*name).to_string_lossy().into_owned();
+            }
+        };
+        for device in &mut grid.devices {
+            let file = whole(device).to_owned();
+            // A preset is found before a file.
+            if PRESETS.iter().all(|preset| preset.name != file) {
+                put_beside(device, &file);
+            }
+        }
+        for workload in &mut grid.workloads {
+            put_beside(workload, &workload.clone());
+        }
+        let aged = match grid.overrides.get_mut("precondition.age_with") {
+            Some(toml::Value::Array(values)) => &mut values[..],
+            Some(value) => std::slice::from_mut(value),
+            None => &mut [],
+        };
+        for value in aged {
+            if let toml::Value::String(name) = value {
+                put_beside(name, &name.clone());
             }
         }
         if grid.devices.is_empty() {
@@ -134,7 +153,14 @@ impl Grid {
         }
         grid.output = Some(match grid.output {
             Some(output) => beside.join(output),
-            None => path.with_extension("").with_extension("runs"),
+            None => {
+                // What else has points in its name keeps them: v1.2.toml and v1.3.toml are two sweeps.
+                let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+                let mut name =
+                    if is_toml { path.with_extension("") } else { path.to_owned() }.into_os_string();
+                name.push(".runs");
+                name.into()
+            }
         });
         Ok(grid)
     }
@@ -240,10 +266,11 @@ impl Grid {
                                 seed,
                                 verify: self.verify,
                                 power_cuts: None,
-                                output: None,
+                                output: Some(self.output().to_owned()),
                                 io_log: self.io_log,
                                 explain: 0,
                             };
+                            check(&run)?;
                             let id = id_of(&run, &traces)?;
                             if jobs.iter().any(|job| job.id == id) {
                                 continue;

@@ -82,6 +82,38 @@ impl Asked {
     /// # Errors
     /// As [`Asked::prepare`].
     pub fn prepare_with(&self, drive: &Drive, traces: Option<&Traces>) -> Result<Prepared, Error> {
+        self.check_options()?;
+        let mut prepared = match self.find(drive)? {
+            Kind::Generated(workload) => self.generated(workload, drive)?,
+            Kind::Trace(path) => self.trace(&path, drive, traces)?,
+        };
+        self.measure(&mut prepared)?;
+        Ok(prepared)
+    }
+
+    /// Refuses what [`Asked::prepare`] would, as far as that shows without reading a trace through; whether it is
+    /// known how many requests there will be.
+    ///
+    /// # Errors
+    /// As those of [`Asked::prepare`].
+    pub fn check(&self, drive: &Drive) -> Result<bool, Error> {
+        self.check_options()?;
+        match self.find(drive)? {
+            Kind::Generated(workload) => {
+                let mut prepared = self.generated(workload, drive)?;
+                self.measure(&mut prepared)?;
+                Ok(prepared.phases.last().is_some_and(|(last, _)| last.requests.is_some()))
+            }
+            Kind::Trace(path) => {
+                nandle_trace::open(&path, &self.trace)?;
+                self.replay(Replay::Open { time_scale: 1.0 })?;
+                Ok(self.until.is_none())
+            }
+        }
+    }
+
+    /// Options by themselves, whatever the workload is.
+    fn check_options(&self) -> Result<(), Error> {
         if self.time_scale.is_some_and(|s| !(s.is_finite() && s > 0.0 && s <= 1e9)) {
             return Err(Error::input(format!(
                 "--time-scale {:?}: expected a number above 0 and at most 1e9, such as 0.5 for twice as fast",
@@ -100,13 +132,23 @@ impl Asked {
         if let Some(until) = &self.until {
             self.can_go_on(until)?;
         }
-        let mut prepared = match self.find(drive)? {
-            Kind::Generated(workload) => {
-                self.needs_no_reading()?;
-                generated(workload, drive)
-            }
-            Kind::Trace(path) => self.trace(&path, drive, traces)?,
-        };
+        Ok(())
+    }
+
+    fn generated(&self, workload: Workload, drive: &Drive) -> Result<Prepared, Error> {
+        self.needs_no_reading()?;
+        if workload.phases.last().is_none_or(|last| last.requests == Some(0)) {
+            return Err(self.is_empty());
+        }
+        Ok(generated(workload, drive))
+    }
+
+    pub(crate) fn is_empty(&self) -> Error {
+        Error::input(format!("{}: no requests in it; expected a workload with some", self.workload))
+    }
+
+    /// The last phase is what is measured: it goes on, and is replayed, as it is asked for.
+    fn measure(&self, prepared: &mut Prepared) -> Result<(), Error> {
         if let Some((last, _)) = prepared.phases.last_mut() {
             if self.until.is_some() {
                 (last.requests, last.stop_after_ns) = (None, None);
@@ -121,7 +163,7 @@ impl Asked {
                 user.replay = self.replay(user.replay)?;
             }
         }
-        Ok(prepared)
+        Ok(())
     }
 
     /// What goes on until the device is steady has no other end.
@@ -391,23 +433,20 @@ pub fn generated(workload: Workload, drive: &Drive) -> Prepared {
     }
 }
 
-/// A phase that ages the device with a trace before anything else: closed, as fast as it goes.
+/// The workload `name` as one that ages the device of a run that asks for `asked`.
+pub(crate) fn aged(name: &str, asked: &Asked, seed: u64) -> Asked {
+    // How trace files are read says nothing about a workload that is generated.
+    let path = Path::new(name);
+    let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
+    let trace = if generated { Options::default() } else { asked.trace.clone() };
+    Asked { workload: name.to_owned(), seed, fit: asked.fit, trace, ..Asked::default() }
+}
+
+/// Phases that age the device before anything else: closed, as fast as it goes.
 ///
 /// # Errors
 /// If the trace cannot be read.
-pub(crate) fn ageing(
-    trace: &str,
-    options: &Options,
-    fit: Fit,
-    seed: u64,
-    drive: &Drive,
-    traces: Option<&Traces>,
-) -> Result<Prepared, Error> {
-    // How trace files are read says nothing about a workload that is generated.
-    let path = Path::new(trace);
-    let generated = !path.exists() || path.extension().is_some_and(|e| e == "fio" || e == "toml");
-    let options = if generated { &Options::default() } else { options };
-    let asked = Asked { workload: trace.to_owned(), seed, fit, trace: options.clone(), ..Asked::default() };
+pub(crate) fn ageing(asked: &Asked, drive: &Drive, traces: Option<&Traces>) -> Result<Prepared, Error> {
     let mut prepared = asked.prepare_with(drive, traces)?;
     for (phase, _) in &mut prepared.phases {
         // Several users have loops of their own.

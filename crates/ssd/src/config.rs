@@ -514,9 +514,15 @@ impl DeviceConfig {
         if self.buffer.bytes > 1 << 40 {
             return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, "at most 1 TiB"));
         }
-        if self.scheme.buffer != "lru" && self.buffer.bytes < u64::from(unit) {
-            let expected = format!("at least one page ({unit}) for scheme.buffer = {:?}", self.scheme.buffer);
-            return Err(ConfigError::new("buffer.bytes", self.buffer.bytes, expected));
+        // A write goes in by units: less room than one would never be enough.
+        let (lru, bytes) = (self.scheme.buffer == "lru", self.buffer.bytes);
+        if bytes < u64::from(unit) && (bytes > 0 || !lru) {
+            let expected = if lru {
+                format!("0 (no buffer) or at least one mapping unit ({unit})")
+            } else {
+                format!("at least one mapping unit ({unit}) for scheme.buffer = {:?}", self.scheme.buffer)
+            };
+            return Err(ConfigError::new("buffer.bytes", bytes, expected));
         }
         if self.map_cache.bytes != 0 && self.map_cache.bytes < 2 * u64::from(unit) {
             let least = 2 * unit;

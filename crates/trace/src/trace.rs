@@ -349,7 +349,7 @@ impl Trace {
             return Err(Error::Input(format!(
                 "{}: no volume {wanted:?}; it has {}{}",
                 self.path.display(),
-                names.join("  "),
+                if names.is_empty() { "none".into() } else { names.join("  ") },
                 if self.ctx.volumes.len() > names.len() { " ..." } else { "" }
             )));
         }

@@ -89,7 +89,8 @@ pub(super) fn said(message: &str) -> String {
     message
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+/// The line, from 1, of the byte `at`.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
 }
 

@@ -83,7 +83,9 @@ impl Fraction {
         if let Some(config) = self.cut(name, (plain, &layouts.0), (full, &layouts.1)) {
             return Ok(config);
         }
-        let mut larger = (1..=self.of / self.parts).rev().map(|of| Self { parts: 1, of });
+        // A smaller one has less than a block of a plane left.
+        let most = (self.of / self.parts).min(usable((full, &layouts.1)));
+        let mut larger = (1..=most).rev().map(|of| Self { parts: 1, of });
         let stands = |part: &Self| part.cut(name, (plain, &layouts.0), (full, &layouts.1)).is_some();
         let expected = larger.find(stands).map_or_else(|| name.to_owned(), |part| format!("{name}@{part}"));
         Err(Error::input(format!(
@@ -104,6 +106,9 @@ impl Fraction {
         let kept = wanted / usable;
         let pages = (f64::from(plain.1.logical_pages) * kept).floor();
         let mine = (f64::from(self::usable(full)) * kept).round() as u32;
+        if mine < LEAST {
+            return None;
+        }
         let mut blocks = mine + held(layout);
         // What is held back may be a share: of fewer blocks it is less.
         for _ in 0..8 {
@@ -129,7 +134,7 @@ impl Fraction {
                     description: format!("{}; {self} of its blocks", config.description),
                     ..small
                 };
-                return (mine >= LEAST).then_some(named);
+                return Some(named);
             }
             blocks = held(&layout) + mine;
         }
@@ -146,13 +151,13 @@ impl Fraction {
             };
             let before = *bytes as f64;
             let floor = match section {
-                "buffer" => (least as f64).min(before),
+                "buffer" => least.max(config.unit_bytes().into()) as f64,
                 // Two translation pages are the least that a cache can be.
-                "map_cache" => f64::from(2 * config.unit_bytes()).min(before),
+                "map_cache" => f64::from(2 * config.unit_bytes()),
                 _ => 0.0,
             };
             let sector = i64::from(config.geometry.sector_bytes);
-            *bytes = (before * kept).max(floor) as i64 / sector * sector;
+            *bytes = (before * kept).max(floor.min(before)) as i64 / sector * sector;
         }
         super::parse::table(&table).ok()
     }

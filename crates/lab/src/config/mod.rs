@@ -2,7 +2,7 @@
 //! what was expected, and the line for files.
 
 mod brackets;
-mod complain;
+pub(crate) mod complain;
 mod fraction;
 mod outside;
 mod overrides;

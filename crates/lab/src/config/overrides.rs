@@ -16,7 +16,8 @@ pub(super) fn apply(set: &str, table: &mut Table) -> Result<(), Error> {
     if path.iter().any(|part| part.is_empty()) {
         return Err(Error::input(format!("--set {set}: expected a field name such as gc.soft before the =")));
     }
-    let value = parse(key.trim(), value.trim());
+    let last = path[path.len() - 1];
+    let value = parse(last, value.trim());
     let mut at = table;
     for part in &path[..path.len() - 1] {
         let inner = at.entry((*part).to_owned()).or_insert_with(|| Value::Table(Table::new()));
@@ -25,7 +26,6 @@ pub(super) fn apply(set: &str, table: &mut Table) -> Result<(), Error> {
         };
         at = inner;
     }
-    let last = path[path.len() - 1];
     // The two ways to give a channel's speed exclude each other.
     for (one, other) in [("bus_mb_s", "transfer_ns_per_page"), ("transfer_ns_per_page", "bus_mb_s")] {
         if last == one {
@@ -73,12 +73,15 @@ pub(super) fn without_units(text: &str) -> String {
 const TEXTS: [&str; 3] = ["name", "description", "age_with"];
 
 fn parse(key: &str, text: &str) -> Value {
+    let is_text = TEXTS.contains(&key);
     // A grid's values are TOML: those with a unit stand in quotes.
-    if let Some(number) = with_unit(key, text.trim_matches('"')) {
+    if let Some(number) = with_unit(key, text.trim_matches('"')).filter(|_| !is_text) {
         return Value::Integer(number);
     }
     match format!("v = {text}").parse::<Table>() {
-        Ok(mut table) if table.len() == 1 => table.remove("v").unwrap_or_else(|| text.into()),
+        Ok(mut table) if table.len() == 1 && (!is_text || table["v"].is_str()) => {
+            table.remove("v").unwrap_or_else(|| text.into())
+        }
         _ => Value::String(text.to_owned()),
     }
 }

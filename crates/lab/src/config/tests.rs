@@ -109,8 +109,55 @@ fn overrides_take_toml_values_bare_words_and_sizes() {
     assert_eq!(config.gc.soft, 0.1);
     assert_eq!(config.name, "x y");
     assert_eq!(config.scheme.buffer, "fifo");
+    // Texts are texts, whatever they look like.
+    let sets = ["name=16k", "description=\"4k\"", "precondition.age_with=7"];
+    let config = load(SMALL, None, &sets).expect("a device").config;
+    assert_eq!((config.name.as_str(), config.description.as_str()), ("16k", "4k"));
+    assert_eq!(config.precondition.age_with.as_deref(), Some("7"));
     let text = SMALL.replace("op_ratio = 0.6", "");
     assert_eq!(load(&text, None, &["op_ratio=0.7"]).expect("completed").config.op_ratio, 0.7);
+}
+
+#[test]
+fn a_buffer_has_room_for_a_mapping_unit_or_for_nothing() {
+    let with = |bytes: u32, unit: u32, scheme: &str| {
+        let sets = [format!("buffer.bytes={bytes}"), format!("mapping.unit_bytes={unit}")];
+        load(SMALL, Some(scheme), &sets.each_ref().map(String::as_str)).map(drop)
+    };
+    let page = load(SMALL, None, &[]).expect("a device").config.geometry.page_bytes;
+    for unit in [page / 2, page, 2 * page] {
+        for bytes in [512, unit - 512] {
+            let message = with(bytes, unit, "lru").expect_err("a complaint");
+            assert!(
+                message.contains(&format!("0 (no buffer) or at least one mapping unit ({unit})")),
+                "{message}"
+            );
+        }
+        let message = with(0, unit, "fifo").expect_err("a complaint");
+        assert!(message.contains(&format!("at least one mapping unit ({unit}) for")), "{message}");
+        for (bytes, scheme) in [(0, "lru"), (unit, "lru"), (unit, "fifo")] {
+            with(bytes, unit, scheme).unwrap_or_else(|e| panic!("{bytes} {unit} {scheme}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn too_small_a_fraction_is_refused_at_once() {
+    let refused =
+        |name: &str| Wanted { device: name, ..Default::default() }.load().expect_err(name).to_string();
+    let begun = std::time::Instant::now();
+    for device in ["demo", "modern-tlc-16tb"] {
+        let least = |name: &str| refused(name).split("; expected ").nth(1).map(str::to_owned);
+        let works = least(&format!("{device}@1/4294967295"));
+        assert_eq!(works, least(&format!("{device}@1/20000")), "{device}");
+        let works =
+            works.and_then(|text| text.strip_suffix(" or more").map(str::to_owned)).expect("a fraction");
+        Wanted { device: &works, ..Default::default() }.load().expect("it works");
+        let (_, of) = works.split_once("@1/").expect("a fraction");
+        let smaller = format!("{device}@1/{}", of.parse::<u32>().expect("a number") + 1);
+        assert!(refused(&smaller).ends_with(&format!("expected {works} or more")), "{smaller}");
+    }
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -571,6 +571,9 @@ group! {
     Recovery {
         /// Cuts.
         cuts: u64,
+        /// Cuts that were asked for and did not come: the measured part was over before.
+        #[serde(default)]
+        cuts_missed: u64,
         /// Of these, recoveries that began at a checkpoint; the others read every page's out-of-band area.
         from_checkpoint: u64,
         /// Flash reads.
@@ -649,6 +652,16 @@ impl Integrity {
 }
 
 impl Summary {
+    /// Why the run shows nothing of what it was to show, in one sentence; nothing if all is right.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let Recovery { cuts, cuts_missed, .. } = self.recovery;
+        let uncut = (self.complete && cuts == 0 && cuts_missed > 0).then(|| {
+            format!("--power-cut-at: none of {cuts_missed} cuts came: the measured part was over before")
+        });
+        self.integrity.failure().or(uncut)
+    }
+
     /// A counter of a scheme, as `section.key`; 0 if no scheme has such a one.
     #[must_use]
     pub fn counter(&self, name: &str) -> u64 {

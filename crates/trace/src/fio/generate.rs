@@ -195,7 +195,9 @@ impl Process {
         }
         let slots = region / least;
         let endless = job.time_based || target.requests.is_some_and(|wanted| wanted >= ENDLESS);
-        let budget = job.io_size.map_or(region, place).saturating_mul(job.loops);
+        // As in fio, an io_size of 0 is as none.
+        let size = job.io_size.filter(|&size| size != Amount::Bytes(0));
+        let budget = size.map_or(region, place).saturating_mul(job.loops);
         let ios = job.number_ios.unwrap_or(u64::MAX);
         let pairs = job.pattern.trim && job.pattern.write;
         let count = fixed
