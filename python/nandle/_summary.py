@@ -310,6 +310,8 @@ class Recovery(Record):
 
     cuts: int
     """Cuts."""
+    cuts_missed: int
+    """Cuts that were asked for and did not come: the measured part was over before."""
     from_checkpoint: int
     """Of these, recoveries that began at a checkpoint; the others read every page's out-of-band area."""
     reads: int

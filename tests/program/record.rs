@@ -498,6 +498,22 @@ fn bad_input_is_one_sentence() {
 }
 
 #[test]
+fn what_never_flushes_has_no_latency_of_flushes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let rows: String = (0..200).map(|n| format!("{n},write,{},4096\n", n * 4096)).collect();
+    std::fs::write(dir.path().join("t.csv"), format!("time_ns,op,offset,bytes\n{rows}")).expect("written");
+    let output = nandle(&["cost", "t.csv", "--json", "a.json"], dir.path());
+    let text = said(&output);
+    let row = text.lines().find(|line| line.starts_with("as it is")).unwrap_or_else(|| panic!("{text}"));
+    // WAF and flash bytes a byte, then fsync's two.
+    let columns: Vec<&str> = row["as it is".len()..].split_whitespace().collect();
+    assert_eq!(columns[2..4], ["-", "-"], "{text}");
+    let answer = std::fs::read_to_string(dir.path().join("a.json")).expect("written");
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(answer["cost"]["fsync_lat_ns"], serde_json::json!({}));
+}
+
+#[test]
 fn a_fraction_of_a_drive_is_simulated_until_it_is_steady() {
     // One file, written from its beginning to its end again and again: as above, whatever the fraction.
     let dir = tempfile::tempdir().expect("a directory");

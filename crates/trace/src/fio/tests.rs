@@ -62,6 +62,12 @@ fn the_random_map_covers_every_block_once_a_pass() {
 }
 
 #[test]
+fn an_io_size_of_nothing_is_none() {
+    let text = "[a]\nrw=randwrite\nbs=4k\nsize=4m\n";
+    assert_eq!(only(&format!("{text}io_size=0\n")), only(text));
+}
+
+#[test]
 fn norandommap_draws_with_replacement() {
     let requests = only("[a]\nrw=randread\nbs=4k\nsize=16m\nnorandommap\n");
     let distinct = requests.iter().map(|r| r.offset).collect::<HashSet<_>>().len() as f64;
