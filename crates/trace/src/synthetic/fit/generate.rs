@@ -1,14 +1,18 @@
 //! Requests drawn from a fitted trace's statistics.
 
-use super::{Fitted, GRANULE, MAX_EXTENTS, Shape};
+use super::touched::{Found, PAGE, Touched};
+use super::{Fitted, GRANULE, MAX_EXTENTS, Shape, Size, align};
 use crate::synthetic::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
 use nandle_random::math::pow;
 use nandle_random::{Permutation, Stream, Table};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Largest request that a fitted file may ask for.
 const MAX_BYTES: u64 = 1 << 32;
+/// Longest run that a fitted file may ask for.
+const MAX_RUN: f64 = 1e12;
 
 impl Fitted {
     /// A workload with these statistics, for a device; `target.requests` or as many as were fitted.
@@ -32,7 +36,7 @@ impl Fitted {
                 target.logical_bytes >> 20
             ));
         }
-        let source = Drawn::new(self, target, requests, granules.min(most))?;
+        let source = Drawn::new(self, target, requests, granules, most)?;
         let phase = Phase::new(Replay::Open { time_scale: 1.0 }, source).counted(requests);
         Ok(Workload { name: format!("fit:{}", self.name), phases: vec![phase], notes })
     }
@@ -51,7 +55,16 @@ impl Fitted {
             shares.extend(
                 shape.kinds.iter().flat_map(|k| [("share", k.share), ("repeat", k.repeat), ("join", k.join)]),
             );
-            let sizes = shape.sequential.iter().map(|s| s.bytes).chain(shape.kinds.iter().map(|k| k.bytes));
+            shares.extend(shape.kinds.iter().filter_map(|k| Some(("fresh", k.fresh?))));
+            shares.extend(shape.kinds.iter().filter_map(|k| Some(("first", k.first?))));
+            shares.extend(shape.runs.iter().map(|r| ("runs.share", r.share)));
+            shares.extend(shape.runs.iter().map(|r| ("runs.fresh", r.fresh)));
+            shares.extend(shape.runs.iter().flat_map(|r| &r.sizes).map(|s| ("runs.sizes.share", s.share)));
+            if let Some(run) = shape.runs.iter().find(|r| !(1.0..=MAX_RUN).contains(&r.requests)) {
+                return fail(format!("{name}: a run of {} requests: expected 1 to {MAX_RUN}", run.requests));
+            }
+            let sizes = shape.sequential.iter().chain(shape.runs.iter().flat_map(|r| &r.sizes));
+            let sizes = sizes.map(|s| s.bytes).chain(shape.kinds.iter().map(|k| k.bytes));
             for bytes in sizes {
                 if bytes == 0 || bytes > MAX_BYTES.min(target.logical_bytes - GRANULE) {
                     return fail(format!("{name} of {bytes} bytes: expected 1 to what the device holds"));
@@ -75,50 +88,140 @@ impl Fitted {
     }
 }
 
-/// Granules looked at for one that a new extent can join.
-const JOIN_TRIES: u32 = 8;
+/// Places looked at for one that suits a request.
+const TRIES: u32 = 8;
+/// And most, where none was right.
+const MOST_TRIES: u32 = 32;
+/// Score of a place that is right: no other owes less by a page.
+const RIGHT: f64 = 0.5;
+/// Of an extent that is to come again: fewer, for the choice shifts which come again.
+const REPEAT_TRIES: u32 = 16;
+/// Touched granules passed by in search of an untouched one.
+const STEPS: u64 = 256;
+/// What a kind is behind in pages is forgotten beyond this: what cannot be made up for would shape all that follows.
+const MOST_OWED: f64 = 256.0;
+const MOST_OWED_RUN: f64 = 1e6;
+/// Score of a place that would make a request sequential that is not meant to be.
+const UNMEANT: f64 = 1e6;
 
 /// Granules that a request lies in.
 fn span(start: Option<u32>, bytes: u64) -> u64 {
     (u64::from(start.unwrap_or(0)) + bytes).div_ceil(GRANULE)
 }
 
-/// Granules of the footprint for requests that fit one: as many as those are first to touch.
-fn front(fitted: &Fitted, granules: u64) -> u64 {
-    let (mut short, mut long) = (0.0, 0.0);
-    for shape in [&fitted.read, &fitted.write, &fitted.trim].into_iter().flatten() {
-        for kind in &shape.kinds {
-            let span = span(kind.start, kind.bytes);
-            let new = shape.share
-                * (1.0 - shape.sequential_share)
-                * kind.share
-                * (1.0 - kind.repeat)
-                * (1.0 - kind.join);
-            *(if span == 1 { &mut short } else { &mut long }) += new * span as f64;
-        }
-    }
-    if long == 0.0 {
-        return granules;
-    }
-    ((granules as f64 * short / (short + long)) as u64).clamp(1, granules)
+/// Mean of sizes by their shares.
+fn mean(sizes: &[Size]) -> f64 {
+    let sum: f64 = sizes.iter().map(|s| s.share).sum();
+    sizes.iter().map(|s| s.bytes as f64 * s.share).sum::<f64>() / sum.max(f64::MIN_POSITIVE)
 }
 
-/// A kind at work.
+fn size_table(sizes: &[Size]) -> Option<Table<u64>> {
+    Table::new(&sizes.iter().map(|s| (s.bytes, s.share)).collect::<Vec<_>>())
+}
+
+/// Where the granules of a footprint are first touched, in granules per request.
+#[derive(Default)]
+struct Entering {
+    /// By requests that fit one and begin a new one.
+    short: f64,
+    /// By longer ones, and by runs.
+    long: f64,
+    /// By requests that begin in a touched one and go on beyond it.
+    beyond: f64,
+    /// Requests and runs that may be gone on from.
+    places: f64,
+}
+
+impl Entering {
+    fn of(fitted: &Fitted) -> Self {
+        let mut sum = Self::default();
+        for shape in [&fitted.read, &fitted.write, &fitted.trim].into_iter().flatten() {
+            let heads = shape.share * (1.0 - shape.sequential_share);
+            for kind in &shape.kinds {
+                let span = span(kind.start, kind.bytes);
+                let others = heads * kind.share * (1.0 - kind.repeat);
+                let new = others * (1.0 - kind.join);
+                *(if span == 1 { &mut sum.short } else { &mut sum.long }) += new * span as f64;
+                sum.places += new;
+                if span > 1 {
+                    let fresh = others * kind.fresh.unwrap_or(0.0) * kind.bytes as f64 / GRANULE as f64;
+                    sum.beyond += (fresh - new * span as f64).max(0.0);
+                }
+            }
+            for run in &shape.runs {
+                let granules = run.requests * mean(&run.sizes) / GRANULE as f64;
+                sum.long += heads * run.share * run.fresh * granules;
+            }
+        }
+        sum
+    }
+
+    /// Granules kept free behind each new place, for what goes on from there.
+    fn spare(&self) -> f64 {
+        if self.places > 0.0 { (self.beyond / self.places).min(1e9) } else { 0.0 }
+    }
+
+    /// Granules of the footprint for requests that fit one: as many as those are first to touch.
+    fn front(&self, granules: u64) -> u64 {
+        let short = self.short * (1.0 - self.spare().min(1.0));
+        let all = self.short + self.long + self.beyond;
+        if all == short || all == 0.0 {
+            return granules;
+        }
+        ((granules as f64 * short / all) as u64).clamp(1, granules)
+    }
+}
+
+/// A kind at work. What it owes is what it should have had by now, less what it had: places are
+/// chosen so that it stays near 0.
 #[derive(Clone, Copy)]
 struct Drawable {
     bytes: u64,
     start: Option<u32>,
     repeat: f64,
     join: f64,
+    fresh: Option<f64>,
+    first: Option<f64>,
+    owed_repeats: f64,
+    owed_joins: f64,
+    /// In pages.
+    owed_fresh: f64,
+    owed_first: f64,
     /// Which list holds its extents: shared by the operations.
     list: usize,
     /// Which list holds the granules that requests of its size were first to touch.
     company: usize,
 }
 
+/// Runs of one length at work: one in every `1 / share` requests that are not sequential.
+struct Course {
+    requests: f64,
+    fresh: f64,
+    align: u64,
+    share: f64,
+    sizes: Option<Table<u64>>,
+    mean_bytes: f64,
+    begun: u64,
+    /// Behind which of these requests the next one comes.
+    due: f64,
+}
+
+/// The run behind a request.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    requests: u64,
+    bytes: u64,
+    /// Pages that it should find untouched.
+    untouched: f64,
+    /// That is about all of them.
+    fresh: bool,
+}
+
 /// One operation at work.
 struct Stroke {
     op: Op,
+    /// Its place among the operations of [`Touched`].
+    which: usize,
     fua: f64,
     sequential: f64,
     /// A repeated extent is at the `uniform ^ skew` of its list.
@@ -126,6 +229,14 @@ struct Stroke {
     sizes: Option<Table<u64>>,
     kinds: Option<Table<usize>>,
     drawables: Vec<Drawable>,
+    courses: Vec<Course>,
+    /// Requests so far that were not sequential.
+    heads: u64,
+    /// Sequential requests still to come in this run, and which it is.
+    left: u64,
+    course: usize,
+    /// Untouched pages that runs should have found by now, less what they found.
+    owed_run: f64,
     end: u64,
 }
 
@@ -135,24 +246,37 @@ struct Drawn {
     now_ns: f64,
     ops: Table<Option<usize>>,
     strokes: Vec<Stroke>,
+    list_of: HashMap<(u64, Option<u32>), usize>,
     /// Offsets of the extents of each kind, in the order of first use.
     lists: Vec<Vec<u64>>,
     /// Granules (as offsets) first touched by each size.
     company: Vec<Vec<u64>>,
     /// Extents in the lists.
     used: HashSet<(u64, u64)>,
+    touched: Touched,
+    /// Granules that requests are placed in, and pages that they are to touch.
+    granules: u64,
+    pages: u64,
     /// New granules of requests that fit one: in random order, from the front of the footprint.
     order: Permutation,
     entered: u64,
-    /// New granules of longer requests: one after the other, in the rest of it.
-    long: std::ops::Range<u64>,
+    /// New granules of longer requests and of runs: one after the other, in the rest of it.
+    long: Range<u64>,
     cursor: u64,
+    /// Granules passed by since the last one that was untouched.
+    barren: u64,
+    /// Granules kept free behind each new place.
+    spare: f64,
+    /// The last granules touched in new places, and up to where what follows is free.
+    edges: Vec<Range<u64>>,
+    /// Where runs found fresh space.
+    rooms: Vec<Range<u64>>,
     logical_bytes: u64,
     left: u64,
 }
 
 impl Drawn {
-    fn new(fitted: &Fitted, target: &Target, requests: u64, granules: u64) -> Result<Self, Error> {
+    fn new(fitted: &Fitted, target: &Target, requests: u64, granules: u64, most: u64) -> Result<Self, Error> {
         let mut stream = Stream::new(target.seed, "workload/fit");
         let mut lists: HashMap<(u64, Option<u32>), usize> = HashMap::new();
         let mut companies: HashMap<u64, usize> = HashMap::new();
@@ -171,6 +295,13 @@ impl Drawn {
                         start: kind.start,
                         repeat: kind.repeat,
                         join: kind.join,
+                        fresh: kind.fresh,
+                        first: kind.first,
+                        owed_repeats: 0.0,
+                        owed_joins: 0.0,
+                        // Where a kind is rare, its share of a page is rounded now up, now down.
+                        owed_fresh: stream.unit() - 0.5,
+                        owed_first: stream.unit() - 0.5,
                         list: *lists.entry((kind.bytes, kind.start)).or_insert(list),
                         company: *companies.entry(kind.bytes).or_insert(company),
                     }
@@ -181,7 +312,18 @@ impl Drawn {
         let ops = Table::new(&ops).ok_or_else(|| {
             Error::Input(format!("fitted trace {}: no operation has any share", fitted.name))
         })?;
-        let front = front(fitted, granules);
+        let entering = Entering::of(fitted);
+        let scale = (most as f64 / granules as f64).min(1.0);
+        let pages =
+            fitted.touched_bytes.map_or(u64::MAX, |bytes| (bytes as f64 / PAGE as f64 * scale) as u64);
+        // A quarter more than will be touched: the last runs would find no space in a row.
+        let granules = if entering.front(granules) < granules {
+            granules.saturating_add(granules / 4)
+        } else {
+            granules
+        };
+        let granules = granules.min(most);
+        let front = entering.front(granules);
         let gaps: Vec<(f64, f64)> = fitted.gaps.iter().map(|g| (g.mean_ns, g.share)).collect();
         Ok(Self {
             order: Permutation::new(front, &mut stream),
@@ -192,8 +334,16 @@ impl Drawn {
             strokes,
             lists: vec![Vec::new(); lists.len()],
             company: vec![Vec::new(); companies.len()],
+            list_of: lists,
             used: HashSet::new(),
+            touched: Touched::default(),
+            granules,
+            pages,
             entered: 0,
+            barren: 0,
+            spare: entering.spare(),
+            edges: Vec::new(),
+            rooms: Vec::new(),
             long: if front < granules { front..granules } else { 0..granules },
             cursor: 0,
             logical_bytes: target.logical_bytes,
@@ -213,113 +363,337 @@ impl Drawn {
         let op = stroke.op;
         let fua = stroke.fua > 0.0 && self.stream.chance(stroke.fua);
         let (offset, bytes) = self.sequential(which).unwrap_or_else(|| self.placed(which));
-        self.strokes[which].end = offset + bytes;
+        let stroke = &mut self.strokes[which];
+        stroke.end = offset + bytes;
+        self.touched.mark(offset, bytes, stroke.which);
         Request { time_ns, offset, bytes, object: 0, stream: 0, op, fua }
     }
 
     /// A request that continues the one before of its operation, if it is one's turn.
     fn sequential(&mut self, which: usize) -> Option<(u64, u64)> {
-        let stroke = &self.strokes[which];
-        let sizes = stroke.sizes.as_ref()?;
-        if stroke.kinds.is_some() && !self.stream.chance(stroke.sequential) {
-            return None;
+        let stroke = &mut self.strokes[which];
+        let course = stroke.courses.get(stroke.course).filter(|_| stroke.left > 0);
+        let sizes = course.map_or(&stroke.sizes, |course| &course.sizes).as_ref()?;
+        let fresh = course.map(|course| course.fresh);
+        if stroke.kinds.is_some() {
+            if stroke.left > 0 {
+                stroke.left -= 1;
+            } else if !stroke.courses.is_empty() || !self.stream.chance(stroke.sequential) {
+                return None;
+            }
         }
         let bytes = sizes.sample(&mut self.stream);
         // At the end of the device a run starts anew.
         let offset = if stroke.end + bytes <= self.logical_bytes { stroke.end } else { 0 };
+        if let Some(share) = fresh {
+            let found = self.touched.look(offset, bytes, stroke.which);
+            let owed = stroke.owed_run + share * found.pages as f64 - found.fresh as f64;
+            stroke.owed_run = owed.clamp(-MOST_OWED_RUN, MOST_OWED_RUN);
+        }
+        let kind = (bytes, Some((offset % GRANULE) as u32));
+        if let Some(&list) = self.list_of.get(&kind) {
+            self.remember(list, offset, bytes);
+        }
         Some((offset, bytes))
     }
 
-    /// A granule that a request of this size touched first, but where this kind has no extent yet:
-    /// what is meant to be new must not repeat one by chance.
-    fn company_of(&mut self, kind: &Drawable) -> Option<u64> {
-        let company = &self.company[kind.company];
-        if company.is_empty() {
-            return None;
+    /// An extent that may come again.
+    fn remember(&mut self, list: usize, offset: u64, bytes: u64) {
+        if self.used.len() < MAX_EXTENTS && self.used.insert((offset, bytes)) {
+            self.lists[list].push(offset);
         }
-        for _ in 0..JOIN_TRIES {
-            let granule = company[self.stream.below(company.len() as u64) as usize];
-            if !self.is_used(granule, kind) {
-                return Some(granule);
-            }
-        }
-        None
     }
 
-    /// Where a request begins that shares its first granule with no other, as long as there are such.
-    fn new_granule(&mut self, kind: &Drawable) -> u64 {
-        let span = span(kind.start, kind.bytes);
-        let mut granule = 0;
-        for _ in 0..JOIN_TRIES {
-            if span == 1 {
-                granule = self.order.at(self.entered % self.order.len());
-                self.entered += 1;
-            } else {
-                if self.cursor + span > self.long.end - self.long.start {
-                    self.cursor = 0;
-                }
-                granule = self.long.start + self.cursor;
-                self.cursor += span;
+    /// How badly a place suits a request: by how many pages it leaves its kind behind or ahead, and
+    /// the run behind it.
+    fn score(&self, which: usize, kind: &Drawable, new: bool, offset: u64, ahead: Ahead) -> f64 {
+        let stroke = &self.strokes[which];
+        let found = self.touched.look(offset, kind.bytes, stroke.which);
+        let mut score = if offset == stroke.end { UNMEANT } else { 0.0 };
+        let off = |owed: f64, share: f64, got: u64| (owed + share * found.pages as f64 - got as f64).abs();
+        if let Some(share) = kind.fresh.filter(|_| new) {
+            score += off(kind.owed_fresh, share, found.fresh);
+        }
+        if let Some(share) = kind.first {
+            score += off(kind.owed_first, share, found.first);
+        }
+        if ahead.requests > 0 {
+            let end = offset + kind.bytes;
+            let looked = u64::from(TRIES);
+            let untouched = (1..=looked)
+                .filter(|i| !self.touched.holds((end + ahead.bytes / looked * i - 1) / GRANULE))
+                .count();
+            let pages = (ahead.bytes * untouched as u64 / looked) as f64 / PAGE as f64;
+            score += (pages - ahead.untouched).abs();
+        }
+        score
+    }
+
+    /// A place that was touched before, for a request that begins at `start` in its granule; but none
+    /// where this kind has an extent yet: what is meant to be new must not repeat one by chance.
+    fn joined(&mut self, which: usize, kind: &Drawable, start: u64, ahead: Ahead) -> Option<u64> {
+        let mut best: Option<(f64, u64)> = None;
+        for attempt in 0..MOST_TRIES {
+            if attempt >= TRIES && best.is_some_and(|(least, _)| least <= RIGHT) {
+                break;
             }
-            if !self.is_used(granule * GRANULE, kind) {
+            let company = &self.company[kind.company];
+            let base = if attempt % 4 == 1 && !self.edges.is_empty() {
+                // At the edge of what was touched, so that as much of the request and its run lies beyond as should.
+                let edge = &self.edges[self.stream.below(self.edges.len() as u64) as usize];
+                let old =
+                    (ahead.bytes / PAGE).saturating_sub(ahead.untouched.max(0.0) as u64) * PAGE / GRANULE;
+                edge.start.saturating_sub(if ahead.requests > 0 { old } else { 0 }) * GRANULE
+            } else if ahead.requests > 0 && !self.rooms.is_empty() && attempt % 2 == 0 {
+                // Where a run went before, another may.
+                let room = &self.rooms[self.stream.below(self.rooms.len() as u64) as usize];
+                let spare =
+                    (room.end - room.start).saturating_sub(span(kind.start, kind.bytes + ahead.bytes));
+                (room.start + self.stream.below(spare + 1)) * GRANULE
+            } else if attempt % 2 == 0 && !company.is_empty() {
+                company[self.stream.below(company.len() as u64) as usize]
+            } else {
+                let mut granule = self.stream.below(self.granules);
+                if !self.touched.holds(granule) && !self.rooms.is_empty() {
+                    let room = &self.rooms[self.stream.below(self.rooms.len() as u64) as usize];
+                    granule = room.start + self.stream.below(room.end - room.start);
+                }
+                granule * GRANULE
+            };
+            let offset = self.inside(base + start, kind.bytes);
+            if !self.touched.holds(offset / GRANULE) || self.used.contains(&(offset, kind.bytes)) {
+                continue;
+            }
+            let score = self.score(which, kind, true, offset, ahead);
+            if best.is_none_or(|(least, _)| score < least) {
+                best = Some((score, offset));
+            }
+        }
+        best.map(|(_, offset)| offset)
+    }
+
+    /// An extent of this kind that was there before.
+    fn repeated(&mut self, which: usize, kind: &Drawable, ahead: Ahead) -> u64 {
+        let mut best: Option<(f64, u64)> = None;
+        for _ in 0..REPEAT_TRIES {
+            let list = &self.lists[kind.list];
+            let place = list.len() as f64 * pow(self.stream.unit(), self.strokes[which].skew);
+            let offset = list[(place as usize).min(list.len() - 1)];
+            let score = self.score(which, kind, false, offset, ahead);
+            if best.is_none_or(|(least, _)| score < least) {
+                best = Some((score, offset));
+            }
+            if score <= RIGHT {
                 break;
             }
         }
-        granule
+        best.map_or(0, |(_, offset)| offset)
     }
 
-    fn is_used(&self, granule: u64, kind: &Drawable) -> bool {
-        self.used.contains(&(granule + u64::from(kind.start.unwrap_or(0)), kind.bytes))
+    /// Untouched granules in a row: `span` of them, or the most that were found nearby.
+    fn hole(&mut self, span: u64) -> Range<u64> {
+        let mut best = 0..0;
+        let mut steps = 0;
+        while best.end - best.start < span && steps < STEPS {
+            let len = self.long.end - self.long.start;
+            if self.cursor >= len || self.cursor + span.min(len) > len && steps == 0 {
+                self.cursor = 0;
+            }
+            let from = self.long.start + self.cursor;
+            let limit = self.long.end.min(from.saturating_add(span));
+            let row = (from..limit).take_while(|&granule| !self.touched.holds(granule)).count() as u64;
+            self.cursor += row.max(1);
+            steps += row.max(1);
+            self.barren = if row > 0 { 0 } else { self.barren + 1 };
+            if row > best.end - best.start {
+                best = from..from + row;
+            }
+            if self.barren >= len {
+                self.long = 0..self.granules;
+                self.barren = 0;
+            }
+        }
+        if best.is_empty() {
+            let at = self.long.start + self.cursor.min(self.long.end - self.long.start - 1);
+            best = at..at + 1;
+        } else {
+            self.cursor = best.end - self.long.start.min(best.start);
+        }
+        best
+    }
+
+    /// Where a request begins that shares its first granule with no other, as long as there are such,
+    /// with fresh space for the run behind it.
+    fn new_place(&mut self, which: usize, kind: &Drawable, start: u64, ahead: Ahead) -> u64 {
+        let room = if ahead.fresh { ahead.bytes } else { 0 };
+        let span = (start + kind.bytes + room).div_ceil(GRANULE);
+        let spare = (self.spare + self.stream.unit()) as u64;
+        let (end, full) = (self.strokes[which].end, self.full());
+        if span + spare == 1 {
+            for _ in 0..TRIES {
+                let granule = self.order.at(self.entered % self.order.len());
+                self.entered += 1;
+                let offset = granule * GRANULE + start;
+                let free = if full {
+                    !self.used.contains(&(offset, kind.bytes))
+                } else {
+                    !self.touched.holds(granule)
+                };
+                if free && offset != end {
+                    return offset;
+                }
+            }
+        }
+        let mut hole = self.hole(span + spare);
+        if hole.start * GRANULE + start == end {
+            self.cursor += 1;
+            hole = self.hole(span + spare);
+        }
+        if room > 0 {
+            self.rooms.push(hole.start..hole.end.min(hole.start + span));
+        }
+        if hole.end > hole.start + span && self.edges.len() < MAX_EXTENTS {
+            self.edges.push(hole.start + span - 1..hole.end);
+        }
+        self.inside(hole.start * GRANULE + start, kind.bytes)
+    }
+
+    /// Requests that would stick out of the device move back by whole granules, keeping their start.
+    fn inside(&self, offset: u64, bytes: u64) -> u64 {
+        let over = (offset + bytes).saturating_sub(self.logical_bytes).div_ceil(GRANULE) * GRANULE;
+        offset.saturating_sub(over)
+    }
+
+    fn full(&self) -> bool {
+        self.touched.pages() >= self.pages || self.touched.granules() >= self.granules
     }
 
     fn placed(&mut self, which: usize) -> (u64, u64) {
-        let stroke = &self.strokes[which];
+        let full = self.full();
+        let stroke = &mut self.strokes[which];
         // Checked: where no kind can be drawn, sequential() always answers.
         let Some(kinds) = &stroke.kinds else { return (0, 512) };
-        let kind = stroke.drawables[kinds.sample(&mut self.stream)];
-        let list = &self.lists[kind.list];
-        if !list.is_empty() && self.stream.chance(kind.repeat) {
-            let place = list.len() as f64 * pow(self.stream.unit(), stroke.skew);
-            return (list[(place as usize).min(list.len() - 1)], kind.bytes);
-        }
-        let joined = if self.stream.chance(kind.join) { self.company_of(&kind) } else { None };
-        let base = if let Some(granule) = joined {
-            granule
-        } else {
-            let granule = self.new_granule(&kind) * GRANULE;
-            self.company[kind.company].push(granule);
-            granule
-        };
+        let drawn = kinds.sample(&mut self.stream);
+        let mut kind = stroke.drawables[drawn];
         let start = match kind.start {
             Some(start) => u64::from(start),
             None => self.stream.below(GRANULE / 512) * 512,
         };
-        // Requests that would stick out move back by whole granules, keeping their start.
-        let offset = base + start;
-        let over = (offset + kind.bytes).saturating_sub(self.logical_bytes).div_ceil(GRANULE) * GRANULE;
-        let offset = offset.saturating_sub(over);
-        self.lists[kind.list].push(offset);
-        if self.used.len() < MAX_EXTENTS {
-            self.used.insert((offset, kind.bytes));
-        }
+        let mut ahead = stroke.ahead(start + kind.bytes, &mut self.stream);
+        ahead.fresh &= !full;
+        kind.owed_repeats += kind.repeat;
+        let can_repeat = !self.lists[kind.list].is_empty() && !ahead.fresh;
+        let repeats = can_repeat && self.stream.chance(kind.owed_repeats.clamp(0.0, 1.0));
+        let offset = if repeats {
+            kind.owed_repeats -= 1.0;
+            self.repeated(which, &kind, ahead)
+        } else {
+            kind.owed_joins += kind.join;
+            let joins =
+                !ahead.fresh && (ahead.requests > 0 || self.stream.chance(kind.owed_joins.clamp(0.0, 1.0)));
+            let joined = if joins { self.joined(which, &kind, start, ahead) } else { None };
+            // A kind that is a whole request behind makes up for it, as long as there is room.
+            let joined = joined.filter(|&offset| {
+                let found = self.touched.look(offset, kind.bytes, self.strokes[which].which);
+                let short =
+                    kind.owed_fresh + kind.fresh.unwrap_or(0.0) * found.pages as f64 - found.fresh as f64;
+                full || short <= found.pages as f64
+            });
+            if joined.is_some() {
+                kind.owed_joins -= 1.0;
+            }
+            let offset = joined.unwrap_or_else(|| self.new_place(which, &kind, start, ahead));
+            if joined.is_none() {
+                self.company[kind.company].push(offset - offset % GRANULE);
+            }
+            self.remember(kind.list, offset, kind.bytes);
+            offset
+        };
+        let stroke = &mut self.strokes[which];
+        kind.settle(self.touched.look(offset, kind.bytes, stroke.which), repeats);
+        stroke.drawables[drawn] = kind;
         (offset, kind.bytes)
     }
 }
 
+impl Drawable {
+    /// After a request: what it should have found becomes owed, what it found is paid.
+    fn settle(&mut self, found: Found, repeat: bool) {
+        let pages = found.pages as f64;
+        let settled = |owed: f64, share: Option<f64>, got: u64| {
+            (owed + share.unwrap_or(0.0) * pages - got as f64).clamp(-MOST_OWED, MOST_OWED)
+        };
+        if !repeat {
+            self.owed_fresh = settled(self.owed_fresh, self.fresh, found.fresh);
+        }
+        self.owed_first = settled(self.owed_first, self.first, found.first);
+        self.owed_repeats = self.owed_repeats.clamp(-8.0, 8.0);
+        self.owed_joins = self.owed_joins.clamp(-8.0, 8.0);
+    }
+}
+
 impl Stroke {
+    /// The run behind the request at hand. Each length comes as often as its share says, somewhere in its
+    /// turn, but the first of each at once: what follows may need what it leaves. It waits a while for a
+    /// request that ends where it can begin.
+    fn ahead(&mut self, end: u64, stream: &mut Stream) -> Ahead {
+        let head = self.heads as f64;
+        self.heads += 1;
+        let Some(at) = self.courses.iter().position(|course| {
+            let patience = (0.5 / course.share).clamp(8.0, 256.0);
+            head >= course.due && (course.align == align(end) || head >= course.due + patience)
+        }) else {
+            return Ahead::default();
+        };
+        let course = &mut self.courses[at];
+        course.begun += 1;
+        course.due = (course.begun as f64 + stream.unit()) / course.share;
+        self.course = at;
+        self.left = (course.requests + stream.unit()) as u64;
+        let bytes = (self.left as f64 * course.mean_bytes) as u64;
+        let pages = bytes as f64 / PAGE as f64;
+        let untouched = course.fresh * pages + self.owed_run;
+        Ahead { requests: self.left, bytes, untouched, fresh: untouched >= 0.9 * pages }
+    }
+
     fn new(op: Op, shape: &Shape, drawables: Vec<Drawable>) -> Self {
-        let sizes: Vec<(u64, f64)> = shape.sequential.iter().map(|s| (s.bytes, s.share)).collect();
+        let mut courses: Vec<Course> = shape
+            .runs
+            .iter()
+            .filter(|run| run.share > 0.0 && !run.sizes.is_empty())
+            .map(|run| Course {
+                requests: run.requests,
+                fresh: run.fresh,
+                align: run.align,
+                share: run.share,
+                sizes: size_table(&run.sizes),
+                mean_bytes: mean(&run.sizes),
+                begun: 0,
+                due: 0.0,
+            })
+            .collect();
+        courses.sort_by(|a, b| b.fresh.total_cmp(&a.fresh).then(b.requests.total_cmp(&a.requests)));
         let kinds: Vec<(usize, f64)> = shape.kinds.iter().enumerate().map(|(i, k)| (i, k.share)).collect();
         // The mean of uniform^skew is 1 / (1 + skew).
         let skew = (1.0 / shape.repeat_position.clamp(0.01, 0.99) - 1.0).clamp(0.01, 100.0);
         Self {
             op,
+            which: match op {
+                Op::Read => 0,
+                Op::Write => 1,
+                _ => 2,
+            },
             fua: shape.fua_share,
             sequential: shape.sequential_share,
             skew,
-            sizes: Table::new(&sizes),
+            sizes: size_table(&shape.sequential),
             kinds: Table::new(&kinds),
             drawables,
+            courses,
+            heads: 0,
+            left: 0,
+            course: 0,
+            owed_run: 0.0,
             end: 0,
         }
     }

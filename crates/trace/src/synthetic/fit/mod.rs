@@ -3,18 +3,20 @@
 //!
 //! Kept: the mix of operations; the joint distribution of size and start within [`GRANULE`] (so the
 //! partial, unaligned and across-page shares at every page size up to that); how often an extent
-//! comes again, and whether old or recent ones do; how often a new extent lies beside earlier data;
-//! the share of sequential requests; the distribution of gaps. Lost: where on the device things
+//! comes again, and whether old or recent ones do; how often a new extent lies beside or on earlier data;
+//! how long sequential runs are, and how many of them go over fresh space; the distribution of gaps. Lost: where on the device things
 //! lie (so that partial updates, which need a neighbour in the page, are off by up to some 15 points
 //! where those neighbours have a system), correlations between gaps (bursts of bursts), and phases of the workload.
 
 mod generate;
+mod touched;
 
 use crate::{Error, Op, Request, Source};
 use nandle_random::math::log2;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use touched::{Found, PAGE, Touched};
 
 /// Starts are kept modulo this many bytes, and footprints counted in it.
 pub const GRANULE: u64 = 16 << 10;
@@ -25,6 +27,10 @@ const MAX_KINDS: usize = 1024;
 const MAX_EXTENTS: usize = 1 << 22;
 /// Sizes of sequential requests kept.
 const MAX_SIZES: usize = 256;
+/// Kinds of runs from which on their sizes are not told apart.
+const MAX_RUNS: usize = 256;
+/// Sizes kept of the runs of one length.
+const MAX_RUN_SIZES: usize = 64;
 
 /// A trace's statistics. Serialises to TOML (`nandle trace fit`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +42,12 @@ pub struct Fitted {
     pub requests: u64,
     /// Distinct granules of 16 KiB touched, in bytes.
     pub footprint_bytes: u64,
+    /// Distinct pages of 4 KiB touched, in bytes; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched_bytes: Option<u64>,
+    /// Distinct pages of 4 KiB written, in bytes; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
     /// Share of flushes of all requests.
     #[serde(default)]
     pub flush_share: f64,
@@ -76,12 +88,31 @@ pub struct Shape {
     /// Mean place of a repeated extent among all of its kind in the order of their first use: 0 the
     /// oldest, 1 the newest, 0.5 no preference.
     pub repeat_position: f64,
+    /// How many sequential requests follow one that is not; absent in older files.
+    #[serde(default)]
+    pub runs: Vec<Run>,
     /// Sizes of the sequential requests.
     #[serde(default)]
     pub sequential: Vec<Size>,
     /// The others.
     #[serde(default)]
     pub kinds: Vec<Kind>,
+}
+
+/// Runs of about one length. Requests without a sequential one behind them have none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Mean of the sequential requests in one.
+    pub requests: f64,
+    /// Share of the pages of 4 KiB that these touched and nothing before.
+    pub fresh: f64,
+    /// The largest power of two up to 16 KiB that divides where they begin.
+    pub align: u64,
+    /// Share of the requests that are not sequential: behind so many comes such a run.
+    pub share: f64,
+    /// Their sizes.
+    pub sizes: Vec<Size>,
 }
 
 /// A size and its share.
@@ -109,6 +140,12 @@ pub struct Kind {
     pub repeat: f64,
     /// Of the others: the granule was touched before.
     pub join: f64,
+    /// Share of the others' pages of 4 KiB that nothing touched before; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<f64>,
+    /// Share of all their pages that no request of this operation touched before; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<f64>,
 }
 
 /// Counts for one kind.
@@ -117,6 +154,23 @@ struct Count {
     all: u64,
     repeats: u64,
     joins: u64,
+    /// Pages of all of them, and of those that were no repeats.
+    pages: u64,
+    new_pages: u64,
+    fresh: u64,
+    first: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.repeats += other.repeats;
+        self.joins += other.joins;
+        self.pages += other.pages;
+        self.new_pages += other.new_pages;
+        self.fresh += other.fresh;
+        self.first += other.first;
+    }
 }
 
 /// Counts for one operation.
@@ -128,9 +182,52 @@ struct Tally {
     /// Where the last request ended.
     end: Option<u64>,
     sizes: HashMap<u64, u64>,
+    /// The sequential requests of the run that goes on.
+    run: Runs,
+    /// By bin of the length and quarter of the fresh share.
+    runs: BTreeMap<RunKind, Runs>,
     kinds: HashMap<(u64, u32), Count>,
     positions: f64,
     placed: u64,
+}
+
+/// Runs that are counted together: bin of the length, quarter of the fresh share, alignment of the
+/// start, and the size where all requests of a longer run have the same.
+type RunKind = (u32, u64, u64, u64);
+
+/// Sequential requests of one run or of several.
+#[derive(Default)]
+struct Runs {
+    align: u64,
+    runs: u64,
+    requests: u64,
+    pages: u64,
+    fresh: u64,
+    sizes: HashMap<u64, u64>,
+}
+
+impl Tally {
+    fn end_run(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        if run.requests == 0 {
+            return;
+        }
+        // Four bins an octave; short ones have a bin for each length.
+        let bin = (log2(run.requests as f64) * 4.0) as u32;
+        let quarter = (4 * run.fresh + run.pages / 2) / run.pages;
+        // A size drawn anew for each request would move all behind it off their borders.
+        let same = run.requests >= 4 && run.sizes.len() == 1 && self.runs.len() < MAX_RUNS;
+        let size = run.sizes.keys().next().filter(|_| same).copied().unwrap_or(0);
+        let sum = self.runs.entry((bin, quarter, run.align, size)).or_default();
+        sum.runs += 1;
+        sum.align = run.align;
+        sum.requests += run.requests;
+        sum.pages += run.pages;
+        sum.fresh += run.fresh;
+        for (bytes, count) in run.sizes {
+            *sum.sizes.entry(bytes).or_default() += count;
+        }
+    }
 }
 
 /// The statistics of all requests of a source.
@@ -166,13 +263,17 @@ struct Fitter {
     /// Extent to its place among those of its kind, and how many a kind has.
     extents: HashMap<(u64, u64), u64>,
     per_kind: HashMap<(u64, u32), u64>,
-    /// Granules touched, 64 a word.
-    granules: HashMap<u64, u64>,
+    touched: Touched,
 }
 
 /// Bin of a gap: 16 an octave.
 fn bin(gap_ns: u64) -> u32 {
     if gap_ns == 0 { 0 } else { 1 + (log2(gap_ns as f64) * 16.0) as u32 }
+}
+
+/// The largest power of two up to a granule that divides an offset.
+fn align(offset: u64) -> u64 {
+    1 << offset.trailing_zeros().min(GRANULE.trailing_zeros())
 }
 
 impl Fitter {
@@ -210,7 +311,7 @@ impl Fitter {
             }
         };
         let count_of_kind = *known_kind;
-        let joins = self.touch(offset, bytes);
+        let Found { pages, fresh, first, joins } = self.touched.mark(offset, bytes, which);
         let tally = &mut self.tallies[which];
         tally.requests += 1;
         tally.fua += u64::from(request.fua);
@@ -219,32 +320,32 @@ impl Fitter {
         if sequential {
             tally.sequential += 1;
             *tally.sizes.entry(bytes).or_default() += 1;
+            if tally.run.requests == 0 {
+                tally.run.align = align(offset);
+            }
+            tally.run.requests += 1;
+            tally.run.pages += pages;
+            tally.run.fresh += fresh;
+            *tally.run.sizes.entry(bytes).or_default() += 1;
             return;
         }
+        tally.end_run();
         let count = tally.kinds.entry(kind).or_default();
         count.all += 1;
+        count.pages += pages;
+        count.first += first;
         match repeat {
             Some(place) => {
                 count.repeats += 1;
                 tally.positions += (place as f64 + 0.5) / count_of_kind as f64;
                 tally.placed += 1;
             }
-            None => count.joins += u64::from(joins),
+            None => {
+                count.joins += u64::from(joins);
+                count.new_pages += pages;
+                count.fresh += fresh;
+            }
         }
-    }
-
-    /// Marks the granules of a request; was its first one touched before?
-    fn touch(&mut self, offset: u64, bytes: u64) -> bool {
-        let first = offset / GRANULE;
-        let last = offset.saturating_add(bytes - 1) / GRANULE;
-        let mut joins = false;
-        for granule in first..=last.min(first + (1 << 20)) {
-            let word = self.granules.entry(granule / 64).or_default();
-            let bit = 1 << (granule % 64);
-            joins |= granule == first && *word & bit != 0;
-            *word |= bit;
-        }
-        joins
     }
 
     fn finish(self, name: &str) -> Fitted {
@@ -257,21 +358,32 @@ impl Fitter {
             .map(|(_, (count, sum))| Gap { mean_ns: sum / count as f64, share: share(count, gap_count) })
             .collect();
         let requests = self.requests;
-        let [read, write, trim] = self.tallies.map(|tally| {
+        let [read, write, trim] = self.tallies.map(|mut tally| {
+            tally.end_run();
+            let heads = tally.requests - tally.sequential;
+            let run = |sum: &Runs| Run {
+                requests: sum.requests as f64 / sum.runs as f64,
+                fresh: share(sum.fresh, sum.pages),
+                align: sum.align,
+                share: share(sum.runs, heads),
+                sizes: sizes(&sum.sizes, MAX_RUN_SIZES),
+            };
             (tally.requests > 0).then(|| Shape {
                 share: share(tally.requests, requests),
                 fua_share: share(tally.fua, tally.requests),
                 sequential_share: share(tally.sequential, tally.requests),
                 repeat_position: if tally.placed == 0 { 0.5 } else { tally.positions / tally.placed as f64 },
-                sequential: sizes(&tally.sizes),
+                runs: tally.runs.values().map(run).collect(),
+                sequential: sizes(&tally.sizes, MAX_SIZES),
                 kinds: kinds(tally.kinds),
             })
         });
-        let granules: u64 = self.granules.values().map(|w| u64::from(w.count_ones())).sum();
         Fitted {
             name: name.to_owned(),
             requests,
-            footprint_bytes: granules * GRANULE,
+            footprint_bytes: self.touched.granules() * GRANULE,
+            touched_bytes: Some(self.touched.pages() * PAGE),
+            written_bytes: Some(self.touched.written() * PAGE),
             flush_share: share(self.flushes, requests),
             gaps,
             read,
@@ -282,11 +394,11 @@ impl Fitter {
 }
 
 /// Sizes with shares, the commonest first; the rarest become one of their mean.
-fn sizes(counts: &HashMap<u64, u64>) -> Vec<Size> {
+fn sizes(counts: &HashMap<u64, u64>, most: usize) -> Vec<Size> {
     let total: u64 = counts.values().sum();
     let mut sorted: Vec<(u64, u64)> = counts.iter().map(|(&bytes, &count)| (bytes, count)).collect();
     sorted.sort_unstable_by_key(|&(bytes, count)| (std::cmp::Reverse(count), bytes));
-    let rest = sorted.split_off(sorted.len().min(MAX_SIZES));
+    let rest = sorted.split_off(sorted.len().min(most));
     let rare: u64 = rest.iter().map(|r| r.1).sum();
     if rare > 0 {
         let mean = rest.iter().map(|&(bytes, count)| bytes as f64 * count as f64).sum::<f64>() / rare as f64;
@@ -307,15 +419,15 @@ fn kinds(counts: HashMap<(u64, u32), Count>) -> Vec<Kind> {
         share: count.all as f64 / total as f64,
         repeat: count.repeats as f64 / count.all as f64,
         join: count.joins as f64 / (count.all - count.repeats).max(1) as f64,
+        fresh: Some(count.fresh as f64 / count.new_pages.max(1) as f64),
+        first: Some(count.first as f64 / count.pages.max(1) as f64),
     };
     let mut kinds: Vec<Kind> =
         sorted.into_iter().map(|((bytes, start), c)| kind(bytes, Some(start), c)).collect();
     let mut octaves: [(Count, f64); 64] = [(Count::default(), 0.0); 64];
     for ((bytes, _), count) in rest {
         let (sum, volume) = &mut octaves[bytes.ilog2() as usize];
-        sum.all += count.all;
-        sum.repeats += count.repeats;
-        sum.joins += count.joins;
+        sum.add(count);
         *volume += bytes as f64 * count.all as f64;
     }
     for (count, volume) in octaves {
