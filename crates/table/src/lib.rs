@@ -63,6 +63,14 @@ pub enum Error {
         /// What it may be.
         expected: &'static str,
     },
+    /// A column is packed in a way that is not read.
+    #[error("column {name:?} is compressed with {found}, expected gzip, lz4, snappy, zstd or nothing")]
+    Compression {
+        /// The column.
+        name: String,
+        /// How it is packed.
+        found: &'static str,
+    },
     /// The rows of a file do not fit together.
     #[error("column {name:?}: {what}")]
     Rows {

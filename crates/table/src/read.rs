@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use bytes::Bytes;
-use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -97,6 +97,14 @@ impl Reader {
             }
             let group = self.file.get_row_group(self.group)?;
             self.left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            for leaf in &self.kept {
+                let found = match group.metadata().columns().get(leaf.at).map(|column| column.compression()) {
+                    Some(Compression::BROTLI(_)) => "brotli",
+                    Some(Compression::LZO) => "LZO",
+                    _ => continue,
+                };
+                return Err(Error::Compression { name: leaf.name.clone(), found });
+            }
             self.open =
                 self.kept.iter().map(|leaf| group.get_column_reader(leaf.at)).collect::<Result<_, _>>()?;
             self.group += 1;

@@ -102,7 +102,7 @@ pub(crate) fn format(input: &Input) -> Result<(Format, Option<String>), Error> {
     }
     let lines = || {
         let lines = input.head_lines().split(|&b| b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
-        lines.filter(|l| !l.trim_ascii().is_empty() && l[0] != b'#')
+        lines.filter(|l| !matches!(l.trim_ascii_start().first(), None | Some(b'#')))
     };
     let Some(first) = lines().next() else { return Err(unknown(input, 0)) };
     let start = first.trim_ascii();

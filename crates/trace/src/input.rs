@@ -44,9 +44,13 @@ impl Input {
         let mut magic = Vec::new();
         raw.by_ref().take(6).read_to_end(&mut magic)?;
         let raw = io::Cursor::new(magic.clone()).chain(raw);
+        let mut compressed = true;
         let mut rest: Box<dyn Read + Send> = match magic[..] {
             [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(raw)?),
+            // The second begins a frame to be skipped, as some compressors put before the others.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Box::new(zstd::stream::read::Decoder::new(raw)?)
+            }
             [0xfd, b'7', b'z', b'X', b'Z', 0] => {
                 let stream =
                     liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
@@ -55,12 +59,11 @@ impl Input {
                     stream,
                 ))
             }
-            _ => Box::new(raw),
+            _ => {
+                compressed = false;
+                Box::new(raw)
+            }
         };
-        let compressed = matches!(
-            magic[..],
-            [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', b'X', b'Z', 0]
-        );
         let mut head = Vec::with_capacity(HEAD);
         rest.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
         let whole = head.len() < HEAD;

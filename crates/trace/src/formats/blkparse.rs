@@ -60,7 +60,9 @@ impl LineFormat for Blkparse {
         };
         let sector = fields.try_next().unwrap_or_default();
         let (Some(sector), Some(b"+")) = (int(sector), fields.try_next()) else {
-            return if op == Op::Flush {
+            // An empty write that asks for a flush before is one, until it completes: by then its flush has been counted.
+            let asks = flags.starts_with(b"F") && matches!(self.action, b'Q' | b'G' | b'I' | b'D');
+            return if op == Op::Flush || asks {
                 Ok(Parsed::Row(self.flush(time, device, volumes)?))
             } else {
                 Ok(Parsed::Skip("no sector (passthrough command)"))

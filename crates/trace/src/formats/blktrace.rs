@@ -16,6 +16,8 @@ const MAGIC: u32 = 0x6561_7407;
 /// Points of a request's life, by the letters that blkparse prints.
 const ACTIONS: [(char, u32); 9] =
     [('Q', 1), ('M', 2), ('F', 3), ('G', 4), ('R', 6), ('D', 7), ('C', 8), ('I', 12), ('A', 15)];
+/// Set where the record says its cgroup, in what follows.
+const CGROUP: u32 = 1 << 8;
 /// What a request is.
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
@@ -113,7 +115,7 @@ impl Rows for Blktrace {
                 ctx.skip("message");
                 continue;
             }
-            if action & 0xffff != self.action {
+            if action & 0xffff & !CGROUP != self.action {
                 ctx.skip("another action");
                 continue;
             }

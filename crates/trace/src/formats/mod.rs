@@ -112,8 +112,13 @@ impl<F: LineFormat> Rows for Text<F> {
                 return Ok(false);
             };
             ctx.rows += 1;
-            if line.is_empty() || line[0] == b'#' {
-                ctx.skip(if line.is_empty() { "empty line" } else { "comment" });
+            let blank = match line.trim_ascii_start().first() {
+                None => Some("empty line"),
+                Some(b'#') => Some("comment"),
+                Some(_) => None,
+            };
+            if let Some(why) = blank {
+                ctx.skip(why);
                 continue;
             }
             let what = match self.format.line(line, &mut ctx.volumes) {

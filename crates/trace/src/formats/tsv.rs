@@ -19,44 +19,82 @@ enum Column {
     Other,
 }
 
+/// Units by the words for them.
+type Units = [(&'static [&'static str], u64)];
+
+const TIMES: &Units = &[
+    (&["ns", "nsec", "nsecs", "nano", "nanos", "nanosec", "nanosecs", "nanosecond", "nanoseconds"], 1),
+    (
+        &["us", "usec", "usecs", "micro", "micros", "microsec", "microsecs", "microsecond", "microseconds"],
+        1_000,
+    ),
+    (
+        &["ms", "msec", "msecs", "milli", "millis", "millisec", "millisecs", "millisecond", "milliseconds"],
+        1_000_000,
+    ),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000_000_000),
+];
+
+const SECTORS: &[&str] = &["sector", "sectors", "block", "blocks", "blk", "blks", "nblocks", "nsectors"];
+
+const SIZES: &Units = &[
+    (&["b", "byte", "bytes"], 1),
+    (&["kb", "kib", "kbyte", "kbytes", "kilobyte", "kilobytes"], 1 << 10),
+    (&["mb", "mib", "mbyte", "mbytes", "megabyte", "megabytes"], 1 << 20),
+    (&["gb", "gib", "gbyte", "gbytes", "gigabyte", "gigabytes"], 1 << 30),
+    (SECTORS, SECTOR),
+];
+
+/// Words that are units wherever they stand, and none of ours.
+const OTHER_TIMES: &[&str] =
+    &["ps", "ticks", "jiffies", "cycles", "min", "minutes", "hours", "days", "filetime"];
+const OTHER_SIZES: &[&str] = &["bits", "kbit", "mbit", "tb", "tib", "pages", "clusters", "extents", "chunks"];
+
 /// The words of a column's name, in small letters.
-fn words(name: &[u8]) -> Vec<String> {
-    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).map(Into::into).collect()
+fn words(name: &str) -> Vec<String> {
+    // What is no text counts as a letter: a micro sign of another encoding must not leave seconds behind.
+    let letter = |c: char| c.is_alphanumeric() || c == char::REPLACEMENT_CHARACTER;
+    let name = name.to_lowercase().replace(['\u{b5}', '\u{3bc}'], "u");
+    name.split(|c| !letter(c)).filter(|word| !word.is_empty()).map(Into::into).collect()
+}
+
+/// The unit that a name says, in brackets or else in any of its words; `Err` if it says one that is not known.
+fn unit(name: &str, units: &Units, others: &[&str]) -> Result<Option<u64>, ()> {
+    let bracket = name.split_once(['(', '[', '{']).and_then(|(_, rest)| rest.split([')', ']', '}']).next());
+    let words = words(bracket.unwrap_or(name));
+    let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
+    let mut known = units.iter().filter(|(names, _)| has(names)).map(|&(_, unit)| unit);
+    let unit = known.next();
+    // `sec.usec` is neither of the two; bytes of a block are bytes.
+    let several = known.next().is_some() && !has(SECTORS);
+    // A unit of its own, as `4K blocks` and `100 ns` are.
+    let counted = words.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let other = several || if bracket.is_some() { unit.is_none() || counted } else { has(others) };
+    if other { Err(()) } else { Ok(unit) }
 }
 
 impl Column {
     fn of(name: &[u8]) -> Self {
-        let words = words(name);
+        let name = String::from_utf8_lossy(name);
+        let words = words(&name);
         let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-        let in_sectors = has(&["sector", "sectors", "block", "blocks", "blk", "blks", "nblocks", "nsectors"]);
-        let unit = |bytes: bool| match () {
-            () if has(&["b", "byte", "bytes"]) => 1,
-            () if has(&["kb", "kib"]) => 1024,
-            () if in_sectors || !bytes => SECTOR,
-            () => 1,
-        };
+        // Without a unit that is known the names alone count: whether it is a trace is asked first.
+        let bytes = |otherwise| unit(&name, SIZES, OTHER_SIZES).ok().flatten().unwrap_or(otherwise);
         if has(&["time", "timestamp", "ts", "arrival"])
             && !has(&["response", "service", "elapsed", "latency"])
         {
-            let units: [(&[&str], u64); 4] = [
-                (&["ns", "nanoseconds"], 1),
-                (&["us", "microseconds"], 1_000),
-                (&["ms", "milliseconds"], 1_000_000),
-                (&["s", "sec", "seconds"], 1_000_000_000),
-            ];
-            return Self::Time(units.iter().find(|(names, _)| has(names)).map(|&(_, ns)| ns));
+            return Self::Time(unit(&name, TIMES, OTHER_TIMES).ok().flatten());
         }
         if has(&["size", "length", "len", "count", "nbytes", "nblocks", "nsectors", "iosize"])
             || matches!(&words[..], [only] if ["bytes", "sectors", "blocks"].contains(&only.as_str()))
         {
-            return Self::Size(unit(true));
+            return Self::Size(bytes(1));
         }
         if has(&["offset", "address", "addr", "byteoffset"]) {
-            return Self::Offset(unit(true));
+            return Self::Offset(bytes(1));
         }
         if has(&["lba", "lbn", "sector", "block", "blkno", "blk", "sectno"]) {
-            return Self::Offset(unit(false));
+            return Self::Offset(bytes(SECTOR));
         }
         if has(&["op", "operation", "type", "rw", "iotype", "opcode", "command", "cmd", "rwbs"]) {
             return Self::Op;
@@ -65,6 +103,23 @@ impl Column {
             return Self::Volume;
         }
         Self::Other
+    }
+
+    /// What is wrong with the unit that its name says, unless the user says the clock's.
+    fn wrong_unit(self, name: &[u8], asked: bool) -> Option<String> {
+        let text = String::from_utf8_lossy(name);
+        let (units, others, expected, says) = match self {
+            Self::Time(_) if asked => return None,
+            Self::Time(_) => (TIMES, OTHER_TIMES, "ns, us, ms or s", "--time-unit"),
+            Self::Offset(_) | Self::Size(_) => (SIZES, OTHER_SIZES, "B, KB, MB, GB or sectors", "--regex"),
+            _ => return None,
+        };
+        unit(&text, units, others).err().map(|()| {
+            format!(
+                "column {} counts in a unit that is not known, expected {expected}; {says} says it otherwise",
+                show(name)
+            )
+        })
     }
 
     /// Whether both say the same of a request.
@@ -114,6 +169,10 @@ impl Tsv {
 
     fn begin(&mut self, line: &[u8]) -> Result<(), String> {
         let columns = columns(line)?;
+        let names = line.split(|&b| b == b'\t').map(<[u8]>::trim_ascii);
+        if let Some(what) = columns.iter().zip(names).find_map(|(c, name)| c.wrong_unit(name, self.asked)) {
+            return Err(what);
+        }
         if let Some(Column::Time(Some(ns))) = columns.iter().find(|c| matches!(c, Column::Time(_)))
             && !self.asked
         {

@@ -53,7 +53,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "ssdiq-load[:rate=N,writes=X]",
-        line: "fill, three random overwrites, then N 4 KiB writes and 5,000 reads a second, of them a probe's 5,000 each",
+        line: "fill, three random overwrites, then 4 KiB requests: a probe's 5,000 reads and 5,000 writes a second, and N - 5,000 others, 1% reads",
         make,
     },
 ];

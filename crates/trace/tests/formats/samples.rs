@@ -200,6 +200,25 @@ fn blkparse_counts_one_action_over_all_cpus() {
     assert_eq!(brief(&drain(&mut trace)), [(0, W, MIB, 4096)]);
 }
 
+/// Lines as blkparse printed them of RocksDB on an NVMe drive, with a flush that is an empty write.
+#[test]
+fn an_empty_write_that_flushes_is_a_flush() {
+    let text = |action| {
+        format!(
+            "259,4 5 1277 2.204290000 3221 {action} WS 2048 + 8 [rocksdb:high10]\n\
+             259,4 5 1278 2.204293497 3221 {action} FWS [rocksdb:high10]\n\
+             259,4 5 1279 2.204299000 3221 {action} N [smartctl]\n"
+        )
+    };
+    for (action, flushes) in [('Q', 1), ('G', 1), ('I', 1), ('D', 1), ('C', 0)] {
+        let options = Options { action: Some(action), ..Options::default() };
+        let reader = Box::new(std::io::Cursor::new(text(action)));
+        let rows = brief(&drain(&mut open_reader("t", reader, &options).unwrap()));
+        let expected = [(0, W, MIB, 4096), (3497, Flush, 0, 0)];
+        assert_eq!(rows, expected[..=flushes], "{action}");
+    }
+}
+
 #[test]
 fn fio_iologs() {
     let expected = |t: [u64; 4]| {
@@ -253,6 +272,51 @@ fn columns_are_known_by_their_names() {
 }
 
 #[test]
+fn columns_count_in_the_units_of_their_names() {
+    let open = |header: &str, options: &Options| {
+        let text = header.replace(' ', "\t").replace('~', " ") + "\n0\tw\t0\t1\n3\tr\t5\t7\n";
+        open_reader("t", Box::new(std::io::Cursor::new(text)), options).unwrap()
+    };
+    // The second row: 3 of the clock, 5 of addresses, 7 of sizes.
+    for (header, time_ns, offset, bytes) in [
+        ("Timestamp(usec) Op Offset(MB) Size(MiB)", 3_000, 5 << 20, 7 << 20),
+        ("time_nsec rw offset_kb length_kbytes", 3, 5 << 10, 7 << 10),
+        ("time_msec rw lba sectors", 3_000_000, 5 * 512, 7 * 512),
+        ("Time~(µs) rw Offset~[GiB] Size~{B}", 3_000, 5 << 30, 7),
+        ("ts_micros op sector~(bytes) size", 3_000, 5, 7),
+        ("time_millis op offset block_bytes_size", 3_000_000, 5, 7),
+        ("Arrival~(ns,~relative) op offset size_bytes", 3, 5, 7),
+    ] {
+        let rows = brief(&drain(&mut open(header, &Options::default())));
+        assert_eq!(rows[1], (time_ns, Read, offset, bytes), "{header}");
+    }
+    let unknown = |header, options: &Options| {
+        let mut trace = open(header, options);
+        let error = trace.fill(&mut vec![], 10).unwrap_err().to_string();
+        assert!(error.starts_with("t:1: column \"") && error.contains("not known, expected"), "{error}");
+        error
+    };
+    for header in [
+        "Time(fortnights) op offset size",
+        "Time(100~ns) op offset size",
+        "time_jiffies op offset size",
+        "Time(sec.usec) op offset size",
+    ] {
+        assert!(unknown(header, &Options::default()).contains("--time-unit"), "{header}");
+        let told = Options { time_unit: Some(TimeUnit::Ms), ..Options::default() };
+        assert_eq!(drain(&mut open(header, &told))[1].time_ns, 3_000_000, "{header}");
+    }
+    for header in [
+        "time op Offset(4K~blocks) size",
+        "time op offset Size~(pages)",
+        "time op offset_tib size",
+        "ts op lba size_pages",
+    ] {
+        assert!(unknown(header, &Options::default()).contains("--regex"), "{header}");
+    }
+}
+
+#[test]
 fn blktrace_is_read_as_blkparse_prints_it() {
     let trace = check(
         "blktrace.bin",
@@ -280,6 +344,22 @@ fn blktrace_is_read_as_blkparse_prints_it() {
     assert_eq!(queued, [(0, W, MIB, 4096)]);
     let options = Options { action: Some('Z'), ..Options::default() };
     assert!(open(&sample("blktrace.bin"), &options).is_err());
+    // With the cgroup of each, as the kernel does: bit 8 of the action, and 8 bytes counted in what follows.
+    let bytes = std::fs::read(sample("blktrace.bin")).unwrap();
+    let (mut with_cgroups, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let follows = usize::from(u16::from_le_bytes([bytes[at + 46], bytes[at + 47]]));
+        let mut record = bytes[at..at + 48].to_vec();
+        record[29] |= 1;
+        record[46..].copy_from_slice(&(follows as u16 + 8).to_le_bytes());
+        with_cgroups.extend([&record, &77u64.to_le_bytes()[..], &bytes[at + 48..at + 48 + follows]].concat());
+        at += 48 + follows;
+    }
+    let mut other =
+        open_reader("t", Box::new(std::io::Cursor::new(with_cgroups)), &Options::default()).unwrap();
+    let mut same = open(&sample("blktrace.bin"), &Options::default()).unwrap();
+    assert_eq!(drain(&mut other), drain(&mut same));
+    assert_eq!(other.counts(), same.counts());
     // Cut off within a record.
     let bytes = std::fs::read(sample("blktrace.bin")).unwrap();
     let cut = std::io::Cursor::new(bytes[..bytes.len() - 9].to_vec());
@@ -355,6 +435,26 @@ fn nandle_keeps_everything() {
     assert_eq!(drain(&mut trace), all);
 }
 
+/// Files of pyarrow 26.0.1, as `pyarrow.parquet.write_table(table, path, compression=...)` makes them.
+#[test]
+fn parquet_of_others_is_read_however_it_is_packed() {
+    for name in ["pyarrow-gzip.parquet", "pyarrow-lz4.parquet"] {
+        let expected = [
+            (0, W, MIB, 4096),
+            (1000, Read, 2 * MIB, 8192),
+            (250_000, Trim, 4 * MIB, MIB),
+            (900_000, Flush, 0, 0),
+        ];
+        check(name, Format::NandleParquet, &expected);
+    }
+    let packed: &[u8] = include_bytes!("pyarrow-brotli.parquet");
+    let mut trace = open_reader("t", Box::new(packed), &Options::default()).unwrap();
+    let error = trace.fill(&mut vec![], 10).unwrap_err().to_string();
+    let expected =
+        "column \"time_ns\" is compressed with brotli, expected gzip, lz4, snappy, zstd or nothing";
+    assert!(error.contains(expected), "{error}");
+}
+
 #[test]
 fn regex_is_the_way_out() {
     let mut spec = RegexFormat::new(
@@ -380,9 +480,12 @@ fn compression_is_seen_through() {
     gz.write_all(&plain).unwrap();
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
     xz.write_all(&plain).unwrap();
-    for packed in
-        [gz.finish().unwrap(), xz.finish().unwrap(), zstd::encode_all(&plain[..], 1).unwrap(), plain]
-    {
+    let zst = zstd::encode_all(&plain[..], 1).unwrap();
+    // With a frame of 4 bytes that decoders skip, before and within.
+    let skipped = b"\x5a\x2a\x4d\x18\x04\0\0\0abcd";
+    let halves = [&plain[..100], &plain[100..]].map(|half| zstd::encode_all(half, 1).unwrap());
+    let in_frames = [&skipped[..], &halves[0], &skipped[..], &halves[1]].concat();
+    for packed in [gz.finish().unwrap(), xz.finish().unwrap(), zst, in_frames, plain] {
         let reader = Box::new(std::io::Cursor::new(packed.clone()));
         let mut trace = open_reader("-", reader, &Options::default()).unwrap();
         assert_eq!(drain(&mut trace).len(), 5);
@@ -390,6 +493,21 @@ fn compression_is_seen_through() {
         // A cut file is an error when opened or read, or (plain text) a line that makes no sense.
         let mut all = Vec::new();
         assert!(open_reader("-", cut, &Options::default()).and_then(|mut t| t.fill(&mut all, 100)).is_err());
+    }
+}
+
+#[test]
+fn blank_lines_and_comments_are_passed_over() {
+    for name in ["alibaba.csv", "blkparse.txt", "columns.tsv", "fio-iolog-v2.log", "msr.csv", "nandle.csv"] {
+        let plain = std::fs::read_to_string(sample(name)).unwrap();
+        let spaced = format!("  # a remark\n \t\n\n{}", plain.replace('\n', "\n   \n\t# again\n"));
+        let mut trace =
+            open_reader("t", Box::new(std::io::Cursor::new(spaced)), &Options::default()).unwrap();
+        let mut same = open(&sample(name), &Options::default()).unwrap();
+        assert_eq!(trace.format(), same.format(), "{name}");
+        // In a pipe each volume has a terabyte.
+        let rows = |trace| drain(trace).iter().map(|r| (r.time_ns, r.op, r.bytes)).collect::<Vec<_>>();
+        assert_eq!(rows(&mut trace), rows(&mut same), "{name}");
     }
 }
 
