@@ -1,7 +1,7 @@
 //! What every command needs of the terminal: its output, Ctrl-C, and why it failed.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandle_lab::Error;
@@ -98,6 +98,16 @@ pub fn show(table: &str) -> Result<(), Failure> {
         }
     }
     say(&text)
+}
+
+/// From now on Ctrl-C removes a file that is not whole yet, and ends the program.
+pub fn remove_on_interrupt(unfinished: PathBuf) {
+    let handler = move || {
+        let _ = std::fs::remove_file(&unfinished);
+        std::process::exit(130);
+    };
+    // Without a handler Ctrl-C leaves the file: worth no failure.
+    let _ = ctrlc::set_handler(handler);
 }
 
 /// Set by Ctrl-C.

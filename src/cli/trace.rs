@@ -1,6 +1,8 @@
 //! `nandle trace`: traces described, converted, generated and fitted.
 
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nandle_lab::config::Wanted;
@@ -10,7 +12,7 @@ use nandle_trace::{Format, Info, InfoOptions, Request, Source, WRITABLE};
 use serde_json::json;
 
 use super::args::{Input, Trace};
-use super::terminal::{Failure, json_text, remark, say};
+use super::terminal::{Failure, json_text, remark, remove_on_interrupt, say};
 
 /// `nandle trace ...`
 pub fn trace(command: Trace) -> Result<(), Failure> {
@@ -60,7 +62,7 @@ fn info(input: &Input, json: bool) -> Result<(), Failure> {
     let info = Info::of(&mut opened, &InfoOptions::default())?;
     say_notes(&opened.notes());
     if info.requests == 0 {
-        return Err(Failure::Input(format!("{}: no requests in it; expected a trace", input.workload)));
+        return Err(empty(input));
     }
     if json {
         return say(&json_text(&info));
@@ -70,6 +72,10 @@ fn info(input: &Input, json: bool) -> Result<(), Failure> {
         text += &published(&row, &info);
     }
     say(&text)
+}
+
+fn empty(input: &Input) -> Failure {
+    Failure::Input(format!("{}: no requests in it; expected a trace", input.workload))
 }
 
 /// What a paper prints about the trace that a workload is the twin of, beside what the twin has.
@@ -108,12 +114,37 @@ fn published(row: &Published, info: &Info) -> String {
     text
 }
 
+/// What is read is not written over.
+fn keep_apart(input: &Input, output: &Path) -> Result<(), Failure> {
+    let file = |path: &Path, standard| {
+        let path = if path.as_os_str() == "-" { Path::new(standard) } else { path };
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|meta| (meta.dev(), meta.ino()))
+    };
+    let read = file(Path::new(&input.workload), "/dev/stdin");
+    if read.is_some() && read == file(output, "/dev/stdout") {
+        let name = output.display();
+        return Err(Failure::Input(format!("{name}: the file that is read; expected another to write to")));
+    }
+    Ok(())
+}
+
 fn convert(input: &Input, output: &Path, to: Option<Format>) -> Result<(), Failure> {
+    keep_apart(input, output)?;
     let mut opened = open(input)?;
     let name = output.to_string_lossy();
     let format =
         to.unwrap_or(if name.ends_with(".parquet") { Format::NandleParquet } else { Format::Nandle });
-    let writer = nandle_trace::create(output, format)?;
+    let mut requests = Vec::new();
+    opened.fill(&mut requests, 4096)?;
+    if requests.is_empty() {
+        say_notes(&opened.notes());
+        return Err(empty(input));
+    }
+    let mut writer = nandle_trace::replace(output, format)?;
+    if let Some(unfinished) = writer.unfinished() {
+        remove_on_interrupt(unfinished.to_owned());
+    }
+    writer.write(&requests)?;
     let written = nandle_trace::convert(&mut opened, writer)?;
     say_notes(&opened.notes());
     if name != "-" {
@@ -168,6 +199,7 @@ fn head(input: &Input, lines: u64, json: bool) -> Result<(), Failure> {
 }
 
 fn fit(input: &Input, output: &Path) -> Result<(), Failure> {
+    keep_apart(input, output)?;
     let mut opened = open(input)?;
     let fitted = synthetic::fit(&mut opened, &input.workload)?;
     let text = nandle_lab::workload::fitted_toml(&fitted)?;
@@ -175,7 +207,7 @@ fn fit(input: &Input, output: &Path) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
         return say(&text);
     }
-    std::fs::write(output, text).map_err(|e| Failure::Ran(format!("{}: {e}", output.display())))?;
+    fs::write(output, text).map_err(|e| Failure::Ran(format!("{}: {e}", output.display())))?;
     remark(&format!("{}: use it with --workload", output.display()));
     Ok(())
 }

@@ -341,6 +341,72 @@ fn traces_are_described_converted_generated_and_fitted() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_conversion_destroys_neither_what_it_reads_nor_what_is_there() {
+    use std::fs;
+    let dir = temp();
+    let at = |name: &str| dir.path().join(name);
+    good(&["trace", "generate", "mixed", "--requests", "500", "-o", "t.csv"], dir.path());
+    let says = |args: &[&str], why: &str| {
+        let message = refused(args, dir.path());
+        assert!(message.contains(why), "{args:?}: {message}");
+    };
+    let before = fs::read_to_string(at("t.csv")).expect("a trace");
+    fs::hard_link(at("t.csv"), at("hard.csv")).expect("a link");
+    std::os::unix::fs::symlink("t.csv", at("soft.csv")).expect("a link");
+    for output in ["t.csv", "hard.csv", "./soft.csv"] {
+        says(&["trace", "convert", "t.csv", output], "expected another to write to");
+    }
+    says(&["trace", "fit", "t.csv", "-o", "t.csv"], "expected another to write to");
+    assert_eq!(fs::read_to_string(at("t.csv")).expect("a trace"), before);
+
+    fs::write(at("bad.csv"), format!("{before}1,walk,0,512,0,0,0\n")).expect("written");
+    fs::write(at("empty.csv"), before.lines().next().expect("a header")).expect("written");
+    fs::write(at("out.csv"), "precious").expect("written");
+    let bad_line = format!("bad.csv:{}", before.lines().count() + 1);
+    for (input, why) in [("bad.csv", &*bad_line), ("empty.csv", "no requests in it; expected a trace")] {
+        for output in ["out.csv", "new.csv.gz", "new.parquet"] {
+            says(&["trace", "convert", input, output], why);
+        }
+    }
+    assert_eq!(fs::read(at("out.csv")).expect("kept"), b"precious");
+    // Nothing was added, under whatever name.
+    let mut names: Vec<_> =
+        fs::read_dir(dir.path()).expect("a folder").map(|e| e.expect("a file").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["bad.csv", "empty.csv", "hard.csv", "out.csv", "soft.csv", "t.csv"]);
+
+    good(&["trace", "convert", "t.csv", "out.csv"], dir.path());
+    assert_eq!(fs::read_to_string(at("out.csv")).expect("a trace"), before);
+    for output in ["-", "/dev/stdout"] {
+        assert_eq!(good(&["trace", "convert", "t.csv", output], dir.path()), before);
+    }
+    if Path::new("/dev/full").exists() {
+        says(&["trace", "convert", "t.csv", "/dev/full"], "/dev/full: No space left");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_conversion_leaves_no_file() {
+    let dir = temp();
+    let files = || std::fs::read_dir(dir.path()).expect("a folder").count();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandle"))
+        .args(["trace", "generate", "mixed", "--requests", "1000000000", "-o", "a.csv"])
+        .current_dir(dir.path())
+        .spawn()
+        .expect("it starts");
+    while files() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("sent").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(files(), 0);
+}
+
+#[test]
 fn lists_name_what_there_is() {
     let dir = temp();
     assert!(good(&["presets"], dir.path()).contains("modern-tlc-16tb"));

@@ -161,7 +161,7 @@ impl Recording {
     pub fn write(&self, path: &Path) -> Result<PathBuf, Error> {
         let is_parquet = path.extension().is_some_and(|end| end == "parquet");
         let format = if is_parquet { Format::NandleParquet } else { Format::Nandle };
-        let mut writer = nandle_trace::create(path, format)?;
+        let mut writer = nandle_trace::replace(path, format)?;
         writer.write(&self.requests)?;
         writer.finish()?;
         let beside = beside(path);

@@ -6,6 +6,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod beside;
 mod detect;
 pub mod fio;
 mod formats;
@@ -28,4 +29,4 @@ pub use options::{Format, Options, RegexFormat, TimeUnit};
 pub use quiet::quietly;
 pub use request::{Error, Request, Source, Turn};
 pub use trace::{Counts, Trace, Volume, open, open_reader};
-pub use write::{WRITABLE, Writer, Written, convert, create, create_in};
+pub use write::{WRITABLE, Writer, Written, convert, create, create_in, replace};

@@ -1,5 +1,6 @@
 //! Requests written as a trace.
 
+use crate::beside::Beside;
 use crate::formats::nandle::COLUMNS;
 use crate::formats::parquet;
 use crate::options::Format;
@@ -78,28 +79,46 @@ pub struct Writer {
     path: PathBuf,
     format: Format,
     output: Output,
+    beside: Option<Beside>,
     written: Written,
     last_us: u64,
 }
 
-/// A writer to a file, compressed if its name ends in .gz, .zst or .xz, or to standard output for `-`.
+/// A writer to a file, compressed if its name ends in .gz, .zst or .xz, or to standard output for `-`. What is in the
+/// file is gone at once, and what is written is there soon after.
 ///
 /// # Errors
 /// When the file cannot be created or the format cannot be written.
 pub fn create(path: &Path, format: Format) -> Result<Writer, Error> {
-    let writable = check(format);
-    let io = |source| Error::Io { path: path.to_owned(), source };
+    check(format)?;
     if path.as_os_str() == "-" {
         return create_in("<stdout>", Box::new(io::stdout()), format);
     }
-    writable?;
-    let file: Box<dyn Write + Send> = Box::new(File::create(path).map_err(io)?);
+    let file = File::create(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    create_at(path, file, format)
+}
+
+/// As [`create`], but a file that is there stays as it is until the writer is finished, and for good if it never is.
+///
+/// # Errors
+/// As [`create`].
+pub fn replace(path: &Path, format: Format) -> Result<Writer, Error> {
+    check(format)?;
+    if path.as_os_str() == "-" {
+        return create(path, format);
+    }
+    match Beside::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })? {
+        Some((file, beside)) => Ok(Writer { beside: Some(beside), ..create_at(path, file, format)? }),
+        None => create(path, format),
+    }
+}
+
+fn create_at(path: &Path, file: File, format: Format) -> Result<Writer, Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let file: Box<dyn Write + Send> = Box::new(file);
     if format == Format::NandleParquet {
-        return Writer::new(
-            path.to_owned(),
-            format,
-            Output::Parquet(Box::new(parquet::Writer::new(path, file)?)),
-        );
+        let output = Output::Parquet(Box::new(parquet::Writer::new(path, file)?));
+        return Writer::new(path.to_owned(), format, output);
     }
     let file = BufWriter::with_capacity(1 << 16, file);
     let sink = match path.extension().and_then(|e| e.to_str()) {
@@ -152,7 +171,8 @@ pub fn convert(source: &mut dyn Source, mut writer: Writer) -> Result<Written, E
 
 impl Writer {
     fn new(path: PathBuf, format: Format, output: Output) -> Result<Self, Error> {
-        let mut writer = Writer { path, format, output, written: Written::default(), last_us: 0 };
+        let mut writer =
+            Writer { path, format, output, beside: None, written: Written::default(), last_us: 0 };
         let header = match format {
             Format::Nandle => COLUMNS.join(",") + "\n",
             Format::FioIolog => format!("fio version 3 iolog\n0 {FIO_FILE} add\n0 {FIO_FILE} open\n"),
@@ -169,6 +189,12 @@ impl Writer {
             }
             Output::Parquet(_) => Ok(()),
         }
+    }
+
+    /// The file that lies where it does not belong until the writer is finished; whoever ends without that removes it.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<&Path> {
+        self.beside.as_ref().map(Beside::name)
     }
 
     /// Appends requests. Those that the format cannot express are left out and counted.
@@ -262,6 +288,9 @@ impl Writer {
                 sink.finish().map_err(|source| Error::Io { path: self.path.clone(), source })?;
             }
             Output::Parquet(table) => table.finish()?,
+        }
+        if let Some(beside) = self.beside {
+            beside.take_place().map_err(|source| Error::Io { path: self.path, source })?;
         }
         Ok(self.written)
     }

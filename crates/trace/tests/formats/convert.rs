@@ -2,6 +2,7 @@
 //! Method: random requests through every writer and back; every sample through our own formats and back.
 use nandle_trace::{
     Error, Format, Op, Options, Request, Source, TimeUnit, WRITABLE, convert, create, create_in, open,
+    replace,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -124,6 +125,45 @@ fn samples_survive_conversion() {
             assert_eq!(read(&path, &Options::default()), before, "{}", file.display());
         }
     }
+}
+
+#[test]
+fn a_file_is_replaced_when_the_new_one_is_whole() {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    fs::write(at("a.csv"), "precious").unwrap();
+    fs::set_permissions(at("a.csv"), fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("a.csv", at("link.csv")).unwrap();
+    let r = Request { time_ns: 0, offset: 0, bytes: 512, object: 0, stream: 0, op: Op::Read, fua: false };
+    for (name, format) in [("link.csv", Format::Nandle), ("new.parquet", Format::NandleParquet)] {
+        let mut writer = replace(&at(name), format).unwrap();
+        writer.write(&vec![r; 100_000]).unwrap();
+        assert!(writer.unfinished().unwrap().exists());
+        drop(writer);
+        assert_eq!(names(), ["a.csv", "link.csv"], "nothing is left of what was not finished");
+    }
+    assert_eq!(fs::read(at("a.csv")).unwrap(), b"precious");
+    let mut writer = replace(&at("link.csv"), Format::Nandle).unwrap();
+    writer.write(&[r]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(names(), ["a.csv", "link.csv"]);
+    assert!(at("link.csv").is_symlink());
+    assert_eq!(fs::read_to_string(at("a.csv")).unwrap().lines().nth(1), Some("0,read,0,512,0,0,0"));
+    assert_eq!(fs::metadata(at("a.csv")).unwrap().permissions().mode() & 0o777, 0o640);
+    // What is no plain file is written to where it is.
+    assert!(replace(Path::new("/dev/null"), Format::Nandle).unwrap().unfinished().is_none());
+    assert!(replace(&at("none/a.csv"), Format::Nandle).is_err_and(|e| e.to_string().contains("none/a.csv")));
+    assert!(replace(folder.path(), Format::Nandle).is_err_and(|e| e.to_string().contains("directory")));
 }
 
 #[test]
