@@ -675,6 +675,54 @@ fn log_pages_have_the_drives_counters() {
 }
 
 #[test]
+fn log_pages_have_what_went_wrong() {
+    let dir = temp();
+    let run = |set: &[&str]| {
+        let out = format!("r{}", dir.path().read_dir().expect("a folder").count());
+        let base = ["run", "-d", "demo@1/8", "-w", "mixed", "--requests", "6000", "-o", &out];
+        good(&[&base[..], set].concat(), dir.path());
+        let page = |name: &str| json(&good(&["report", "--as", name, &out], dir.path()));
+        (json(&file(dir.path().join(&out).join("summary.json"))), page("nvme-smart"), page("ocp-c0"))
+    };
+    let some = |value: &Value| assert!(value.as_u64() > Some(0), "{value}: nothing went wrong");
+    let (s, smart, c0) = run(&["--set", "faults.read_rate=0.01", "--set", "faults.program_rate=0.01"]);
+    some(&s["faults"]["unreadable_sectors"]);
+    some(&s["host"]["rejected"]);
+    assert_eq!(s["faults"]["read_only"], true);
+    assert_eq!(smart["critical_warning"].as_u64().map(|bits| bits >> 3 & 1), Some(1), "read-only: {smart}");
+    assert_eq!(smart["endurance_grp_critical_warning_summary"], smart["critical_warning"]);
+    assert_eq!(smart["media_errors"], s["faults"]["unreadable_sectors"]);
+    assert_eq!(smart["num_err_log_entries"], s["host"]["rejected"]);
+    assert_eq!(c0["Uncorrectable read error count"], s["faults"]["unreadable_sectors"]);
+    let (s, smart, c0) = run(&[
+        "--set",
+        "faults.read_rate=0.01",
+        "--set",
+        "superblock.parity=8",
+        "--set",
+        "op_ratio=0.5",
+        "--set",
+        "timing.read_retry.share=[0.1]",
+        "--set",
+        "timing.read_retry.ns=50000",
+    ]);
+    some(&s["flash"]["rebuilt"]);
+    some(&s["flash"]["read_retries"]);
+    assert_eq!(c0["XOR recovery count"], s["flash"]["rebuilt"]);
+    assert_eq!(c0["Soft ecc error count"], s["flash"]["read_retries"]);
+    assert_eq!((&smart["power_cycles"], &smart["unsafe_shutdowns"]), (&json("1"), &json("0")));
+    assert_eq!((&smart["critical_warning"], &c0["Capacitor health"]), (&json("0"), &json("65535")));
+    for (plp, incomplete, carried, health) in [("false", "3", "0", "65535"), ("true", "0", "3", "100")] {
+        let (s, smart, c0) = run(&["--power-cut-at", "random:3", "--set", &format!("recovery.plp={plp}")]);
+        assert_eq!(s["recovery"]["cuts"], 3);
+        assert_eq!((&smart["power_cycles"], &smart["unsafe_shutdowns"]), (&json("4"), &json("3")));
+        assert_eq!(c0["Incomplete shutdowns"], json(incomplete), "{plp}");
+        assert_eq!(c0["PLP start count"], carried, "{plp}");
+        assert_eq!(c0["Capacitor health"], json(health), "{plp}");
+    }
+}
+
+#[test]
 fn the_program_looks_after_its_users() {
     let dir = temp();
     let said = good(&["doctor"], dir.path());

@@ -342,6 +342,7 @@ fn counters_tell_what_was_written() {
     assert_eq!(u64_at(&ocp, 0) % 16384, 0);
     assert_eq!(u64_at(&ocp, 136), 64, "every write began within a page");
     assert_eq!(ocp[496..500], [0xc5, 0xaf, 0x10, 0x28]);
+    assert_eq!(u16_at(&ocp, 128), 0xffff, "there are no capacitors");
     let group = page(0x09, 1, 512);
     assert_eq!((u64_at(&group, 112), u64_at(&group, 80)), (64, 1));
     // Every page that is said to be there is there.
@@ -351,6 +352,46 @@ fn counters_tell_what_was_written() {
     }
     let effects = page(0x05, 0, 4096);
     assert_eq!(u32_at(&effects, 1024 + 4), 3);
+}
+
+#[test]
+fn logs_tell_of_reads_that_were_rebuilt_and_repeated_and_of_how_much_is_left() {
+    let dir = temp();
+    let mut args = vec!["--device", "demo@1/8", "--timing", "off"];
+    let sets = [
+        "faults.read_rate=0.5",
+        "superblock.parity=8",
+        "op_ratio=0.5",
+        "timing.read_retry.share=[0.5]",
+        "timing.read_retry.ns=50000",
+        "cell.endurance=1000",
+        "recovery.plp=true",
+        "buffer.bytes=0",
+    ];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    let (_server, at) = start(dir.path(), &args);
+    let mut host = connect(at);
+    // Eight rows of pages, whose stripes are complete.
+    for n in 0..256 {
+        check(&write(&mut host.io, n * 16, &[n as u8; 16 * SECTOR], false)).expect("a write");
+    }
+    good(&mut host.io, entry(op::FLUSH, 1, [0; 6]), &[], 0);
+    for n in 0..256 {
+        ask(&mut host.io, blocks(op::READ, n * 16, 16), &[], 16 * SECTOR);
+    }
+    let beyond = ask(&mut host.io, blocks(op::READ, 1 << 40, 1), &[], SECTOR);
+    assert_eq!(beyond.status, Status::LBA_RANGE);
+    let ocp = log(&mut host.admin, 0xc0, 0, 512).data;
+    assert!(u64_at(&ocp, 48) > 0, "reads were rebuilt");
+    assert!(u64_at(&ocp, 64) > 0, "reads were repeated");
+    assert_eq!(u16_at(&ocp, 128), 100, "capacitors do not age");
+    // 256 MiB of flash, a thousand times.
+    assert_eq!(u64_at(&ocp, 176), 268);
+    let group = log(&mut host.admin, 0x09, 1, 512).data;
+    assert_eq!(u64_at(&group, 32), 268);
+    let smart = log(&mut host.admin, 0x02, 0, 512).data;
+    assert_eq!(u64_at(&group, 144), u64_at(&smart, 176), "as many errors in both logs");
+    assert!(u64_at(&smart, 176) > 0);
 }
 
 #[test]

@@ -122,6 +122,9 @@ fn with_percentiles(r: &Requests) -> Value {
     value
 }
 
+/// Percent of spare blocks below which a drive warns.
+const SPARE_THRESHOLD: u64 = 10;
+
 /// A log page of an NVMe device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -147,7 +150,7 @@ impl std::str::FromStr for Page {
 }
 
 /// A log page of the device at the end of a run, counting the measured part. What the model has no
-/// notion of (temperature, ECC, PCIe) is 0.
+/// notion of (temperature, end-to-end protection, PCIe) is 0.
 ///
 /// # Errors
 /// If the run's configuration cannot be read back.
@@ -170,28 +173,34 @@ fn percent_used(s: &Summary, config: &nandle_ssd::DeviceConfig) -> u64 {
     }
 }
 
+/// Spare blocks that are left, in percent: as many go bad as over-provisioning has.
+fn spare_left(s: &Summary, config: &nandle_ssd::DeviceConfig) -> u64 {
+    let bad = s.wear.bad_blocks as f64 / config.geometry.blocks().max(1) as f64;
+    let spare = (s.op_ratio / (1.0 + s.op_ratio)).max(1e-9);
+    (100.0 * (1.0 - bad / spare)).clamp(0.0, 100.0) as u64
+}
+
 fn nvme_smart(s: &Summary, config: &nandle_ssd::DeviceConfig) -> Value {
     // Thousands of 512-byte units, rounded up.
     let units = |bytes: u64| bytes.div_ceil(512_000);
-    let worn = u64::from(s.host.rejected > 0 && config.cell.endurance > 0) << 3;
-    let bad = s.wear.bad_blocks as f64 / config.geometry.blocks().max(1) as f64;
-    let spare = (s.op_ratio / (1.0 + s.op_ratio)).max(1e-9);
+    let spare = spare_left(s, config);
+    let warning = u64::from(spare < SPARE_THRESHOLD) | u64::from(s.faults.read_only) << 3;
     json!({
-        "critical_warning": worn,
+        "critical_warning": warning,
         "temperature": 0,
-        "avail_spare": (100.0 * (1.0 - bad / spare)).clamp(0.0, 100.0) as u64,
-        "spare_thresh": 10,
+        "avail_spare": spare,
+        "spare_thresh": SPARE_THRESHOLD,
         "percent_used": percent_used(s, config),
-        "endurance_grp_critical_warning_summary": 0,
+        "endurance_grp_critical_warning_summary": warning,
         "data_units_read": units(s.host.read.bytes),
         "data_units_written": units(s.host.write.bytes),
         "host_read_commands": s.host.read.requests,
         "host_write_commands": s.host.write.requests,
         "controller_busy_time": s.simulated_ns / 60_000_000_000,
-        "power_cycles": 1,
+        "power_cycles": 1 + s.recovery.cuts,
         "power_on_hours": s.simulated_ns / 3_600_000_000_000,
-        "unsafe_shutdowns": 0,
-        "media_errors": 0,
+        "unsafe_shutdowns": s.recovery.cuts,
+        "media_errors": s.faults.unreadable_sectors,
         "num_err_log_entries": s.host.rejected,
         "warning_temp_time": 0,
         "critical_comp_time": 0,
@@ -204,18 +213,19 @@ fn nvme_smart(s: &Summary, config: &nandle_ssd::DeviceConfig) -> Value {
 
 fn ocp_c0(s: &Summary, config: &nandle_ssd::DeviceConfig) -> Value {
     let page = u64::from(config.geometry.page_bytes);
-    let spare_blocks = config.geometry.blocks() as f64 * s.op_ratio / (1.0 + s.op_ratio);
-    let left = (100.0 * (1.0 - s.wear.bad_blocks as f64 / spare_blocks.max(1.0))).clamp(0.0, 100.0) as u64;
+    // Capacitors carry a drive that has them through a power cut: only without them it is incomplete.
+    let plp = config.recovery.plp;
+    let (incomplete, carried) = if plp { (0, s.recovery.cuts) } else { (s.recovery.cuts, 0) };
     json!({
         "Physical media units written": { "hi": 0, "lo": s.flash.bytes_programmed },
         "Physical media units read": { "hi": 0, "lo": s.flash.reads.total * page },
         "Bad user nand blocks - Raw": s.wear.bad_blocks,
-        "Bad user nand blocks - Normalized": left,
+        "Bad user nand blocks - Normalized": spare_left(s, config),
         "Bad system nand blocks - Raw": 0,
         "Bad system nand blocks - Normalized": 100,
-        "XOR recovery count": 0,
-        "Uncorrectable read error count": 0,
-        "Soft ecc error count": 0,
+        "XOR recovery count": s.flash.rebuilt,
+        "Uncorrectable read error count": s.faults.unreadable_sectors,
+        "Soft ecc error count": s.flash.read_retries,
         "End to end detected errors": 0,
         "End to end corrected errors": 0,
         "System data percent used": percent_used(s, config),
@@ -225,13 +235,13 @@ fn ocp_c0(s: &Summary, config: &nandle_ssd::DeviceConfig) -> Value {
         "Number of Thermal throttling events": 0,
         "Current throttling status": 0,
         "PCIe correctable error count": 0,
-        "Incomplete shutdowns": 0,
+        "Incomplete shutdowns": incomplete,
         "Percent free blocks": (s.op_effective_ratio.max(0.0) / (1.0 + s.op_effective_ratio.max(0.0)) * 100.0) as u64,
-        "Capacitor health": 0xFFFF,
+        "Capacitor health": if plp { 100 } else { 0xFFFF },
         "Unaligned I/O": s.host.unaligned_writes,
         "Security Version Number": 0,
         "NUSE - Namespace utilization": s.device_bytes.logical / u64::from(config.geometry.sector_bytes),
-        "PLP start count": "0",
+        "PLP start count": carried.to_string(),
         "Endurance estimate": u64::from(config.cell.endurance) * s.device_bytes.raw / 1_000_000_000,
         "Log page version": 2,
         "Log page GUID": "0xafd514c97c6f4f9ca4f2bfea2810afc5",

@@ -167,7 +167,7 @@ impl Look {
                     page::FIRMWARE => firmware(),
                     page::CHANGED_NAMESPACES => vec![0; 4096],
                     page::EFFECTS => effects(model),
-                    page::ENDURANCE_GROUP => endurance_group(ssd),
+                    page::ENDURANCE_GROUP => endurance_group(ssd, errors),
                     page::OCP => ocp(ssd, model),
                     _ if fdp && model.handles == 0 => return Err(Status::FDP_DISABLED),
                     page::FDP_CONFIGURATIONS => configurations(ssd, model),
@@ -348,6 +348,8 @@ fn smart(ssd: &Ssd, errors: u64) -> Vec<u8> {
     out[0] = health.warning;
     put(&mut out, 1, &(273 + 35_u16).to_le_bytes());
     (out[3], out[4], out[5]) = (health.spare, SPARE_THRESHOLD, health.used);
+    // The one endurance group is the whole drive.
+    out[6] = health.warning;
     put_u128(&mut out, 32, units(stats.bytes[Op::Read as usize]));
     put_u128(&mut out, 48, units(stats.bytes[Op::Write as usize]));
     put_u128(&mut out, 64, stats.requests[Op::Read as usize]);
@@ -366,19 +368,27 @@ pub(super) fn critical_warning(ssd: &Ssd) -> u8 {
     health(ssd).warning
 }
 
+/// Units of 10^9 bytes that the flash takes until its blocks are worn out; 0 if they never are.
+fn endurance_estimate(ssd: &Ssd) -> u64 {
+    let config = ssd.config();
+    u64::from(config.cell.endurance) * config.geometry.raw_bytes() / 1_000_000_000
+}
+
 /// Figure 217: Endurance Group Information; bytes in units of 10^9, rounded up.
-fn endurance_group(ssd: &Ssd) -> Vec<u8> {
+fn endurance_group(ssd: &Ssd, errors: u64) -> Vec<u8> {
     let mut out = vec![0; 512];
     let (stats, health) = (ssd.stats(), health(ssd));
     let units = |bytes: u64| bytes.div_ceil(1_000_000_000);
     out[0] = health.warning;
     (out[3], out[4], out[5]) = (health.spare, SPARE_THRESHOLD, health.used);
+    put_u128(&mut out, 32, endurance_estimate(ssd));
     put_u128(&mut out, 48, units(stats.bytes[Op::Read as usize]));
     put_u128(&mut out, 64, units(stats.bytes[Op::Write as usize]));
     put_u128(&mut out, 80, units(media(ssd).0));
     put_u128(&mut out, 96, stats.requests[Op::Read as usize]);
     put_u128(&mut out, 112, stats.requests[Op::Write as usize]);
     put_u128(&mut out, 128, stats.unreadable_sectors);
+    put_u128(&mut out, 144, errors);
     put_u128(&mut out, 160, ssd.layout().logical_bytes);
     out
 }
@@ -391,15 +401,23 @@ fn ocp(ssd: &Ssd, model: &Model) -> Vec<u8> {
     put_u128(&mut out, 0, written);
     put_u128(&mut out, 16, read);
     put(&mut out, 32, &blocks.bad.to_le_bytes()[..6]);
-    put(&mut out, 38, &u16::from(health(ssd).spare).to_le_bytes());
+    let health = health(ssd);
+    put(&mut out, 38, &u16::from(health.spare).to_le_bytes());
     put(&mut out, 46, &100_u16.to_le_bytes());
+    put(&mut out, 48, &ssd.counters().rebuilt.to_le_bytes());
     put(&mut out, 56, &ssd.stats().unreadable_sectors.to_le_bytes());
+    put(&mut out, 64, &ssd.counters().read_retries.to_le_bytes());
+    out[80] = health.used;
     put(&mut out, 88, &blocks.most.to_le_bytes());
     put(&mut out, 92, &blocks.least.to_le_bytes());
     out[103] = 2;
     out[120] = (100 * blocks.free / blocks.all.max(1)) as u8;
+    // Capacitors do not age; without them it says so.
+    let capacitors = if ssd.config().recovery.plp { 100 } else { 0xffff_u16 };
+    put(&mut out, 128, &capacitors.to_le_bytes());
     put(&mut out, 136, &ssd.stats().unaligned_writes.to_le_bytes());
     put(&mut out, 152, &model.blocks().to_le_bytes());
+    put_u128(&mut out, 176, endurance_estimate(ssd));
     put(&mut out, 494, &3_u16.to_le_bytes());
     put(&mut out, 496, &OCP_GUID);
     out
