@@ -22,6 +22,7 @@ mod oracle;
 mod outside;
 mod pacing;
 mod page_types;
+mod parts;
 mod property;
 mod queue;
 mod steady;

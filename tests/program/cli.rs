@@ -108,6 +108,8 @@ fn the_summary_has_every_key_and_its_parts_add_up() {
     let dir = temp();
     for args in [
         &["--workload", "random-write", "--requests", "200000"][..],
+        // A page is half full at its end.
+        &["--workload", "random-write", "--requests", "1000"],
         &["--workload", "mixed", "--requests", "50000", "--verify"],
         &["--device", "gc10", "--requests", "100000", "--workload", "gc10", "--set", "map_cache.bytes=1MiB"],
     ] {

@@ -74,7 +74,7 @@ pub struct Activity {
 impl Activity {
     /// Since the counters were reset.
     fn of(ssd: &Ssd) -> Self {
-        let stats = ssd.stats();
+        let stats = ssd.stats_programmed();
         Self {
             programs: Cause::NAMED.map(|(_, cause)| programs_for(ssd, cause)),
             reads: Cause::NAMED.map(|(_, cause)| reads_for(ssd, cause)),

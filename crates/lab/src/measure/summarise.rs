@@ -64,17 +64,20 @@ fn schemes(ssd: &Ssd) -> BTreeMap<String, BTreeMap<String, u64>> {
     sections
 }
 
-/// What write amplification is made of, after `written` bytes of the host's; all 0 before it wrote.
+/// What write amplification is made of, after `written` bytes of the host's; all 0 before it wrote. `stats` are those of
+/// [`Ssd::stats_programmed`].
 #[must_use]
 pub fn waf_parts(config: &DeviceConfig, stats: &Stats, counters: &Counters, written: u64) -> WafParts {
     let geometry = &config.geometry;
     let page = u64::from(geometry.page_bytes);
     let over_host = |bytes: u64| if written == 0 { 0.0 } else { bytes as f64 / written as f64 };
     let programmed = |cause: Cause| counters.programs[cause as usize].iter().sum::<u64>() * page;
-    let host = stats.host_sectors_programmed * u64::from(geometry.sector_bytes);
+    let for_host = programmed(Cause::Host) + programmed(Cause::Rmw);
+    // A page that host data and copies share counts for what it was opened for.
+    let host = (stats.host_sectors_programmed * u64::from(geometry.sector_bytes)).min(for_host);
     WafParts {
         host: over_host(host),
-        padding: over_host((programmed(Cause::Host) + programmed(Cause::Rmw)).saturating_sub(host)),
+        padding: over_host(for_host - host),
         gc: over_host(programmed(Cause::Gc)),
         merge: over_host(programmed(Cause::Merge)),
         map: over_host(programmed(Cause::Map)),
@@ -96,7 +99,8 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
     let simulated_ns = ns(meter.ended_ns.saturating_sub(meter.begun_ns));
     let flash = flash(ssd);
     let written = meter.written;
-    let waf_parts = waf_parts(config, stats, ssd.counters(), written);
+    let programmed = ssd.stats_programmed();
+    let waf_parts = waf_parts(config, &programmed, ssd.counters(), written);
     let padding = (waf_parts.padding * written as f64).round() as u64;
     let waf = (written > 0).then(|| flash.bytes_programmed as f64 / written as f64);
     let steadiness = context.steady.unwrap_or_else(|| meter.steadiness(ssd));
@@ -165,7 +169,7 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
             cache_misses: stats.cache_misses,
         },
         schemes: schemes(ssd),
-        streams: streams(ssd, meter),
+        streams: streams(ssd, &programmed, meter),
         gc: Gc {
             invocations: stats.gc_invocations,
             moved_pages: stats.gc_moved_pages,
@@ -221,7 +225,7 @@ fn host_streams(stats: &Stats) -> usize {
     stats.streams.len().saturating_sub(2)
 }
 
-/// The streams of a drive, with what was written for each.
+/// The streams of a drive, with what was written for each. `stats` are those of [`Ssd::stats_programmed`].
 #[must_use]
 pub fn per_stream(config: &DeviceConfig, stats: &Stats, written: u64) -> Vec<Stream> {
     let sector = u64::from(config.geometry.sector_bytes);
@@ -264,8 +268,8 @@ pub fn per_stream(config: &DeviceConfig, stats: &Stats, written: u64) -> Vec<Str
     per_stream
 }
 
-fn streams(ssd: &Ssd, meter: &Meter) -> Streams {
-    let (config, stats) = (ssd.config(), ssd.stats());
+fn streams(ssd: &Ssd, stats: &Stats, meter: &Meter) -> Streams {
+    let config = ssd.config();
     let sector = u64::from(config.geometry.sector_bytes);
     let classes = meter.classes.iter().enumerate().filter(|(_, class)| class.requests > 0);
     let objects = stats.streams.get(host_streams(stats)).map_or(0, |count| count.media_sectors);

@@ -51,11 +51,11 @@ pub fn series(drive: &Drive, meter: &Meter) -> Table {
     let written = |row: &Row| Some(row.bytes[Op::Write as usize]).filter(|&b| b > 0);
     let over_host = |row: &Row, bytes: u64| written(row).map(|w| bytes as f64 / w as f64);
     real("waf", &|row| over_host(row, row.flash.programs.iter().sum::<u64>() * page));
-    real("waf_host", &|row| over_host(row, row.flash.host_sectors * sector));
-    real("waf_padding", &|row| {
-        let pages = row.flash.programs[Cause::Host as usize] * page;
-        over_host(row, pages.saturating_sub(row.flash.host_sectors * sector))
-    });
+    let for_host = |row: &Row| row.flash.programs[Cause::Host as usize] * page;
+    // A page that host data and copies share counts for what it was opened for.
+    let host = |row: &Row| (row.flash.host_sectors * sector).min(for_host(row));
+    real("waf_host", &|row| over_host(row, host(row)));
+    real("waf_padding", &|row| over_host(row, for_host(row) - host(row)));
     for (cause, name) in [
         (Cause::Gc, "gc"),
         (Cause::Merge, "merge"),

@@ -136,8 +136,8 @@ fn columns(points: &[&Point]) -> Value {
         let of = |p: &Point| p.programmed[Cause::Host as usize] + p.programmed[Cause::Rmw as usize];
         of(b) - of(a)
     };
-    // A page that is open counts as programmed before all that it will hold does.
-    let host = |a: &Point, b: &Point| (b.host_bytes - a.host_bytes).min(host_pages(a, b));
+    // A page that host data and copies share counts for what it was opened for.
+    let host = |a: &Point, b: &Point| b.host_bytes.saturating_sub(a.host_bytes).min(host_pages(a, b));
     let latency = |kind: usize, share: usize| column(&|_, b| json!(b.latency[kind][share]));
     let shadows = points.last().map_or(0, |p| p.shadows.len());
     let shadow = |n: usize| {

@@ -87,7 +87,7 @@ impl Snapshot {
             max_ns: std::array::from_fn(|kind| meter.latency[kind].max_ns),
             refused: meter.refused,
             written: meter.written,
-            stats: ssd.stats().clone(),
+            stats: ssd.stats_programmed(),
             counters: ssd.counters().clone(),
             outstanding: ssd.outstanding(),
             waiting,

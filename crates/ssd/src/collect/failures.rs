@@ -192,6 +192,7 @@ fn repeat(work: &mut Work<'_>, op: OpId, from: Ppn, to: Ppn, label: u16) {
         .map(|(from, to)| Stood::new(work.flash, from, to))
         .collect();
     work.flash.media_mut().reissue(op, to, label);
+    work.flash.count_repeated(GroupId::from_number(label));
     all.into_iter().for_each(|stood| follow(work, stood));
 }
 

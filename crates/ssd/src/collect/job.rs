@@ -157,6 +157,7 @@ impl Collect {
         let ppn = flash.geometry().ppn(block, page);
         let from = GroupId::from_number(flash.array().stream(ppn));
         let cached = flash.blocks().is_cached(block);
+        flash.copies_for(from);
         let count = flash.stats_mut();
         count.gc_moved_pages += 1;
         count.wear_moved_pages += u64::from(wear);

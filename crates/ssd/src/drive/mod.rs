@@ -240,6 +240,11 @@ impl Ssd {
     pub fn stats(&self) -> &Stats {
         self.flash.stats()
     }
+    /// The same, but that what lies in pages that are being filled does not count as programmed yet: what streams were
+    /// written adds up with parity to what the flash has programmed.
+    pub fn stats_programmed(&self) -> Stats {
+        self.flash.stats_programmed()
+    }
     /// Flash operations by cause and page type.
     pub fn counters(&self) -> &Counters {
         self.flash.counters()

@@ -146,6 +146,7 @@ impl Flash {
         let plane = self.geometry().plane_of(block);
         let group = GroupId::from_number(self.array().stream(page.first));
         let empty = self.media.seal(&page);
+        self.forget_units(page.first);
         for _ in 0..empty {
             self.count_stream(group, false);
         }

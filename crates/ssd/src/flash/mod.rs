@@ -15,6 +15,7 @@ mod relocate;
 mod stats;
 mod ticket;
 mod translation;
+mod unprogrammed;
 mod write;
 mod written;
 
@@ -28,6 +29,7 @@ use crate::map::{FragmentList, Fragments, Map, runs};
 use crate::media::{Contents, Media, Waiter};
 use crate::space::{Blocks, GroupId, PageClass, Space};
 use nandle_nand::{Extent, Extents};
+use unprogrammed::Unprogrammed;
 
 /// A page about to be written: where, as what, holding what, on whose behalf.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +81,7 @@ pub(crate) struct Accounts {
     counters: nandle_nand::Counters,
     busy: (Vec<u64>, Vec<u64>),
     stats: Stats,
+    unprogrammed: Unprogrammed,
     notes: [u64; crate::space::Note::COUNT],
     surplus_peak: u32,
 }
@@ -93,6 +96,10 @@ pub struct Flash {
     map: Map,
     space: Space,
     stats: Stats,
+    /// What of the streams' counts is not programmed.
+    unprogrammed: Unprogrammed,
+    /// Whom collection copies for.
+    copied_for: GroupId,
     /// Records that are not yet on flash.
     records: Vec<Record>,
     read_only: bool,
@@ -127,6 +134,8 @@ impl Flash {
             map,
             space,
             stats: Stats::default(),
+            unprogrammed: Unprogrammed::default(),
+            copied_for: GroupId::Survivors,
             records: Vec::new(),
             read_only: false,
             programs: (0, 0),
@@ -240,6 +249,7 @@ impl Flash {
         self.media.carry_over(now, before.counters, &before.busy);
         self.space.carry_over(before.notes, before.surplus_peak);
         self.stats = before.stats;
+        self.carry_unprogrammed_over(before.unprogrammed);
     }
     /// The accounts as they stand.
     pub(crate) fn accounts(&self) -> Accounts {
@@ -247,12 +257,14 @@ impl Flash {
             counters: self.media.counters().clone(),
             busy: self.media.busy_ns(),
             stats: self.stats.clone(),
+            unprogrammed: self.unprogrammed_at_cut(),
             notes: self.space.notes(),
             surplus_peak: self.space.blocks().surplus_peak(),
         }
     }
     pub(crate) fn reset_counters(&mut self) {
         self.stats = Stats::default();
+        self.reset_unprogrammed();
         self.media.reset_counters();
         self.space.reset_notes();
         self.space.blocks_mut().set_peak(0);
@@ -508,6 +520,9 @@ impl Flash {
             self.count_stream_of::<PLAIN>(group, cause == Cause::Host);
         }
         let of_job = cause == Cause::Gc && (PLAIN || !self.gathers());
+        if !PLAIN && matches!(cause, Cause::Gc | Cause::Merge) && self.gathers() {
+            self.note_copied(place.ppn, place.group, cause);
+        }
         if of_job {
             self.copies[place.plane as usize] += 1;
         }
@@ -545,15 +560,9 @@ impl Flash {
     }
     #[inline(always)]
     fn count_stream_of<const PLAIN: bool>(&mut self, group: GroupId, host: bool) {
-        let last = self.host_groups + 1;
-        let slot = match group {
-            GroupId::Host(stream) => usize::from(stream),
-            GroupId::Cache => 0,
-            GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => last - 1,
-            _ => last,
-        };
+        let slot = self.stream_of(group);
         if slot >= self.stats.streams.len() {
-            self.open_stream_counts(last + 1);
+            self.open_stream_counts(self.host_groups + 2);
         }
         self.stats.streams[slot].media_sectors += u64::from(self.media.sectors_per_page());
         if host {
@@ -563,6 +572,18 @@ impl Flash {
             }
             self.counted = slot;
             self.space.count_host_page(group);
+        }
+    }
+
+    /// The place of `group` among the streams that are counted.
+    #[inline(always)]
+    fn stream_of(&self, group: GroupId) -> usize {
+        let last = self.host_groups + 1;
+        match group {
+            GroupId::Host(stream) => usize::from(stream),
+            GroupId::Cache => 0,
+            GroupId::Dedicated(_) | GroupId::DedicatedSurvivors(_) => last - 1,
+            _ => last,
         }
     }
 
@@ -594,6 +615,9 @@ impl Flash {
 
     /// Copies the contents of the stored sectors `mask` of `lpn` to `ppn`, `shift` sectors from home.
     pub fn carry(&mut self, lpn: u32, mask: u64, ppn: Ppn, shift: i32) {
+        if mask != 0 && self.gathers() {
+            self.note_carried(ppn, mask.count_ones());
+        }
         if mask == 0 || self.array().unit() == 0 && !self.array().any_lost() {
             return;
         }
