@@ -502,7 +502,10 @@ fn what_never_flushes_has_no_latency_of_flushes() {
     let dir = tempfile::tempdir().expect("a directory");
     let rows: String = (0..200).map(|n| format!("{n},write,{},4096\n", n * 4096)).collect();
     std::fs::write(dir.path().join("t.csv"), format!("time_ns,op,offset,bytes\n{rows}")).expect("written");
-    let output = nandle(&["cost", "t.csv", "--json", "a.json"], dir.path());
+    let output = nandle(
+        &["cost", "t.csv", "-d", "gc20@1/8", "--until", "steady", "--at-most", "1", "--json", "a.json"],
+        dir.path(),
+    );
     let text = said(&output);
     let row = text.lines().find(|line| line.starts_with("as it is")).unwrap_or_else(|| panic!("{text}"));
     // WAF and flash bytes a byte, then fsync's two.

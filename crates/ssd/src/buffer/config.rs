@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferConfig {
-    /// Capacity in bytes, counted in whole sectors; 0 = no buffer.
+    /// Capacity in bytes, counted in whole sectors, at least a mapping unit; 0 = no buffer.
     pub bytes: u64,
     /// When the room of what leaves is free again.
     #[serde(skip_serializing_if = "Release::is_default")]
