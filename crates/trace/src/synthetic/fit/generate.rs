@@ -100,9 +100,14 @@ const REPEAT_TRIES: u32 = 16;
 const STEPS: u64 = 256;
 /// What a kind is behind in pages is forgotten beyond this: what cannot be made up for would shape all that follows.
 const MOST_OWED: f64 = 256.0;
+/// And this many repeats and joins.
+const MOST_AHEAD: f64 = 32.0;
 const MOST_OWED_RUN: f64 = 1e6;
 /// Score of a place that would make a request sequential that is not meant to be.
 const UNMEANT: f64 = 1e6;
+
+/// Sizes of a run that are drawn ahead.
+const MOST_PLANNED: u64 = 256;
 
 /// Granules that a request lies in.
 fn span(start: Option<u32>, bytes: u64) -> u64 {
@@ -130,6 +135,8 @@ struct Entering {
     beyond: f64,
     /// Requests and runs that may be gone on from.
     places: f64,
+    /// Granules of the longest run.
+    longest: f64,
 }
 
 impl Entering {
@@ -150,6 +157,7 @@ impl Entering {
             }
             for run in &shape.runs {
                 let granules = run.requests * mean(&run.sizes) / GRANULE as f64;
+                sum.longest = sum.longest.max(granules * run.fresh);
                 sum.long += heads * run.share * run.fresh * granules;
             }
         }
@@ -235,6 +243,8 @@ struct Stroke {
     /// Sequential requests still to come in this run, and which it is.
     left: u64,
     course: usize,
+    /// Sizes of the next of these, the last one first.
+    planned: Vec<u64>,
     /// Untouched pages that runs should have found by now, less what they found.
     owed_run: f64,
     end: u64,
@@ -318,7 +328,7 @@ impl Drawn {
             fitted.touched_bytes.map_or(u64::MAX, |bytes| (bytes as f64 / PAGE as f64 * scale) as u64);
         // A quarter more than will be touched: the last runs would find no space in a row.
         let granules = if entering.front(granules) < granules {
-            granules.saturating_add(granules / 4)
+            granules.saturating_add(granules / 4).saturating_add(2 * entering.longest as u64)
         } else {
             granules
         };
@@ -382,7 +392,7 @@ impl Drawn {
                 return None;
             }
         }
-        let bytes = sizes.sample(&mut self.stream);
+        let bytes = stroke.planned.pop().unwrap_or_else(|| sizes.sample(&mut self.stream));
         // At the end of the device a run starts anew.
         let offset = if stroke.end + bytes <= self.logical_bytes { stroke.end } else { 0 };
         if let Some(share) = fresh {
@@ -582,30 +592,46 @@ impl Drawn {
         let mut ahead = stroke.ahead(start + kind.bytes, &mut self.stream);
         ahead.fresh &= !full;
         kind.owed_repeats += kind.repeat;
+        kind.owed_joins += kind.join;
         let can_repeat = !self.lists[kind.list].is_empty() && !ahead.fresh;
-        let repeats = can_repeat && self.stream.chance(kind.owed_repeats.clamp(0.0, 1.0));
+        let mut repeats = can_repeat && self.stream.chance(kind.owed_repeats.clamp(0.0, 1.0));
+        let mut joined = None;
+        if !repeats && !ahead.fresh {
+            let joins = ahead.requests > 0 || full || self.stream.chance(kind.owed_joins.clamp(0.0, 1.0));
+            if joins {
+                joined = self.joined(which, &kind, start, ahead);
+                let pages = (start % PAGE + kind.bytes).div_ceil(PAGE);
+                let found = joined.map_or(pages, |offset| {
+                    self.touched.look(offset, kind.bytes, self.strokes[which].which).fresh
+                });
+                let wanted =
+                    kind.owed_fresh + kind.fresh.unwrap_or(found as f64 / pages as f64) * pages as f64;
+                // A kind that would be far ahead repeats instead, one that is a whole request behind makes up for it
+                // where there is room.
+                repeats = can_repeat
+                    && kind.owed_repeats > -MOST_AHEAD / 2.0
+                    && (found as f64 - wanted > (pages as f64 / 2.0).max(1.0) || full && joined.is_none());
+                if !full && wanted - found as f64 > pages as f64 {
+                    joined = None;
+                }
+            }
+        }
         let offset = if repeats {
             kind.owed_repeats -= 1.0;
+            kind.owed_joins -= kind.join;
             self.repeated(which, &kind, ahead)
         } else {
-            kind.owed_joins += kind.join;
-            let joins =
-                !ahead.fresh && (ahead.requests > 0 || self.stream.chance(kind.owed_joins.clamp(0.0, 1.0)));
-            let joined = if joins { self.joined(which, &kind, start, ahead) } else { None };
-            // A kind that is a whole request behind makes up for it, as long as there is room.
-            let joined = joined.filter(|&offset| {
-                let found = self.touched.look(offset, kind.bytes, self.strokes[which].which);
-                let short =
-                    kind.owed_fresh + kind.fresh.unwrap_or(0.0) * found.pages as f64 - found.fresh as f64;
-                full || short <= found.pages as f64
-            });
             if joined.is_some() {
                 kind.owed_joins -= 1.0;
             }
-            let offset = joined.unwrap_or_else(|| self.new_place(which, &kind, start, ahead));
-            if joined.is_none() {
-                self.company[kind.company].push(offset - offset % GRANULE);
-            }
+            let offset = match joined {
+                Some(offset) => offset,
+                None => {
+                    let offset = self.new_place(which, &kind, start, ahead);
+                    self.company[kind.company].push(offset - offset % GRANULE);
+                    offset
+                }
+            };
             self.remember(kind.list, offset, kind.bytes);
             offset
         };
@@ -627,8 +653,8 @@ impl Drawable {
             self.owed_fresh = settled(self.owed_fresh, self.fresh, found.fresh);
         }
         self.owed_first = settled(self.owed_first, self.first, found.first);
-        self.owed_repeats = self.owed_repeats.clamp(-8.0, 8.0);
-        self.owed_joins = self.owed_joins.clamp(-8.0, 8.0);
+        self.owed_repeats = self.owed_repeats.clamp(-MOST_AHEAD, MOST_AHEAD);
+        self.owed_joins = self.owed_joins.clamp(-MOST_AHEAD, MOST_AHEAD);
     }
 }
 
@@ -650,10 +676,17 @@ impl Stroke {
         course.due = (course.begun as f64 + stream.unit()) / course.share;
         self.course = at;
         self.left = (course.requests + stream.unit()) as u64;
-        let bytes = (self.left as f64 * course.mean_bytes) as u64;
+        // Space is looked for by the sizes that will be, or by their mean where they are many.
+        self.planned.clear();
+        if let Some(sizes) = &course.sizes {
+            self.planned.extend((0..self.left.min(MOST_PLANNED)).map(|_| sizes.sample(stream)));
+        }
+        let unplanned = self.left.saturating_sub(MOST_PLANNED) as f64 * course.mean_bytes;
+        let bytes = self.planned.iter().sum::<u64>().saturating_add(unplanned as u64);
         let pages = bytes as f64 / PAGE as f64;
         let untouched = course.fresh * pages + self.owed_run;
-        Ahead { requests: self.left, bytes, untouched, fresh: untouched >= 0.9 * pages }
+        let fresh = if course.fresh >= 0.9 { untouched > -pages } else { untouched >= 0.9 * pages };
+        Ahead { requests: self.left, bytes, untouched, fresh }
     }
 
     fn new(op: Op, shape: &Shape, drawables: Vec<Drawable>) -> Self {
@@ -693,6 +726,7 @@ impl Stroke {
             heads: 0,
             left: 0,
             course: 0,
+            planned: Vec::new(),
             owed_run: 0.0,
             end: 0,
         }

@@ -192,7 +192,7 @@ struct Tally {
 }
 
 /// Runs that are counted together: bin of the length, quarter of the fresh share, alignment of the
-/// start, and the size where all requests of a longer run have the same.
+/// start, and the size where all requests of a longer run have the same, or all but one of 64.
 type RunKind = (u32, u64, u64, u64);
 
 /// Sequential requests of one run or of several.
@@ -216,8 +216,14 @@ impl Tally {
         let bin = (log2(run.requests as f64) * 4.0) as u32;
         let quarter = (4 * run.fresh + run.pages / 2) / run.pages;
         // A size drawn anew for each request would move all behind it off their borders.
-        let same = run.requests >= 4 && run.sizes.len() == 1 && self.runs.len() < MAX_RUNS;
-        let size = run.sizes.keys().next().filter(|_| same).copied().unwrap_or(0);
+        let (size, most) = run
+            .sizes
+            .iter()
+            .map(|(&bytes, &count)| (bytes, count))
+            .max_by_key(|s| (s.1, s.0))
+            .unwrap_or_default();
+        let same = run.requests >= 4 && 64 * most >= 63 * run.requests && self.runs.len() < MAX_RUNS;
+        let size = if same { size } else { 0 };
         let sum = self.runs.entry((bin, quarter, run.align, size)).or_default();
         sum.runs += 1;
         sum.align = run.align;
@@ -225,7 +231,7 @@ impl Tally {
         sum.pages += run.pages;
         sum.fresh += run.fresh;
         for (bytes, count) in run.sizes {
-            *sum.sizes.entry(bytes).or_default() += count;
+            *sum.sizes.entry(if same { size } else { bytes }).or_default() += count;
         }
     }
 }
