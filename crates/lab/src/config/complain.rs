@@ -79,6 +79,9 @@ pub(super) fn said(message: &str) -> String {
                         "{head}: what --fill sets is precondition.used, and how much of that is live precondition.valid"
                     )
                 }
+                Some((head, _)) if wrong == "fifo" => {
+                    format!("{head}: what FIFO does is set by buffer.fifo_merge, fifo_evict and fifo_reads")
+                }
                 Some((head, _)) if candidates.len() == 1 && !hint.is_empty() => format!("{head}{hint}"),
                 Some((head, tail)) if hint.is_empty() => format!("{head}, expected{tail}"),
                 Some((head, tail)) => format!("{head}{hint} expected{tail}"),

@@ -86,6 +86,7 @@ fn complaints_name_place_field_value_and_range() {
         (SMALL.into(), &["gc.victim=gredy"], &["--set gc.victim=gredy", "did you mean \"greedy\"?"]),
         (SMALL.into(), &["gc.soft=7"], &["--set gc.soft=7: expected 0 to 0.9"]),
         (SMALL.into(), &["gc.victim=5"], &["--set gc.victim=5: expected a name"]),
+        (SMALL.into(), &["fifo.evict=all"], &["unknown field `fifo`", "buffer.fifo_merge, fifo_evict"]),
         (SMALL.into(), &["gc.soft"], &["expected FIELD=VALUE"]),
         (SMALL.into(), &["op_ratio.x=1"], &["op_ratio is a single value"]),
         (SMALL.into(), &["geometry.channels=x"], &["--set geometry.channels=x", "whole number"]),
@@ -114,6 +115,10 @@ fn overrides_take_toml_values_bare_words_and_sizes() {
     let config = load(SMALL, None, &sets).expect("a device").config;
     assert_eq!((config.name.as_str(), config.description.as_str()), ("16k", "4k"));
     assert_eq!(config.precondition.age_with.as_deref(), Some("7"));
+    // What leaves is the oldest requests: both words.
+    let evict = |value: &str| load(SMALL, None, &[&format!("buffer.fifo_evict={value}")]).map(|d| d.config);
+    assert_eq!(evict("request").expect("a device"), evict("room").expect("a device"));
+    assert!(evict("request").expect("a device") != evict("all").expect("a device"));
     let text = SMALL.replace("op_ratio = 0.6", "");
     assert_eq!(load(&text, None, &["op_ratio=0.7"]).expect("completed").config.op_ratio, 0.7);
 }

@@ -51,6 +51,7 @@ impl Default for BufferConfig {
 pub enum FifoEvict {
     /// As many requests as room is needed for.
     #[default]
+    #[serde(alias = "request")]
     Room,
     /// One request after the other, until the buffer is empty (VSSIM).
     All,

@@ -1,5 +1,6 @@
-//! Size-based: small requests get the fastest pages (PAPA, section VI-A; there after Zhang et al.,
-//! PA-SSD).
+//! Size-based: small requests get the fastest pages (PAPA, section VI-B1; there after Zhang et al.,
+//! PA-SSD). Section VI-A calls a request small that is smaller than a page, VI-B1 one of a single
+//! transaction; they differ where one crosses a page border, and VI-B1's rule is followed.
 //!
 //! A write whose host request falls in one logical page takes an LSB page, one of a larger request a
 //! CSB or MSB page. When a small write finds no LSB page, garbage is collected to get one: unlike
