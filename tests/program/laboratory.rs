@@ -267,7 +267,7 @@ fn files_of_a_sweep_lie_beside_it_and_its_runs_are_its_own() {
             .expect("there")
             .flatten()
             .map(|e| e.path().join("summary.json"));
-        let run = run.filter(|path| path.is_file()).map(|path| file(path)).next().expect("a run");
+        let run = run.filter(|path| path.is_file()).map(file).next().expect("a run");
         let summary: Value = serde_json::from_str(&run).expect("JSON");
         assert_eq!(summary["host"]["write"]["requests"], 5, "{name}");
         assert_eq!(summary["prepare"]["requests"], 7, "{name}");

@@ -377,9 +377,9 @@ fn logs_tell_of_reads_that_were_rebuilt_and_repeated_and_of_how_much_is_left() {
     }
     good(&mut host.io, entry(op::FLUSH, 1, [0; 6]), &[], 0);
     for n in 0..256 {
-        ask(&mut host.io, blocks(op::READ, n * 16, 16), &[], 16 * SECTOR);
+        ask(&mut host.io, blocks(op::READ, n * 16, 16), &[], 16 * SECTOR as u32);
     }
-    let beyond = ask(&mut host.io, blocks(op::READ, 1 << 40, 1), &[], SECTOR);
+    let beyond = ask(&mut host.io, blocks(op::READ, 1 << 40, 1), &[], SECTOR as u32);
     assert_eq!(beyond.status, Status::LBA_RANGE);
     let ocp = log(&mut host.admin, 0xc0, 0, 512).data;
     assert!(u64_at(&ocp, 48) > 0, "reads were rebuilt");
