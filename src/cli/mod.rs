@@ -11,6 +11,7 @@ mod ctl;
 mod doctor;
 mod fsck;
 mod lists;
+mod outputs;
 #[cfg(target_os = "linux")]
 mod record;
 mod report;

@@ -17,8 +17,8 @@ use nandle_serve::tls::Tls;
 use nandle_serve::{Device, Driver, Ended, Options, Timing, ctl, fuse, http, image, nbd, nvme_tcp};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 
-use super::args;
 use super::terminal::{Failure, put, remark, say};
+use super::{args, outputs};
 use crate::table;
 
 /// How long a drive may take to take a connection, and then for each object.
@@ -50,6 +50,7 @@ pub fn serve(args: Box<args::Serve>) -> Result<(), Failure> {
                 .into(),
         ));
     }
+    outputs::check(args.image.as_deref(), args.record.as_deref(), args.json.as_deref())?;
     warn_of_strangers(&args);
     if args.power_cut_after.is_some() && args.image.is_none() {
         return Err(Failure::Input(

@@ -53,6 +53,39 @@ fn too_large_a_drive_is_refused_with_what_it_needs() {
 }
 
 #[test]
+fn what_a_server_writes_overwrites_neither_its_image_nor_itself() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (contents, at) = (b"an image", |name: &str| dir.path().join(name));
+    fs::write(at("v.img"), contents).expect("written");
+    fs::hard_link(at("v.img"), at("hard")).expect("a link");
+    std::os::unix::fs::symlink("v.img", at("soft")).expect("a link");
+    std::os::unix::fs::symlink("new.img", at("dangling")).expect("a link");
+    fs::create_dir(at("folder")).expect("made");
+    let overwrites = "it would overwrite the image";
+    for (args, part) in [
+        ("--image v.img --json v.img", overwrites),
+        ("--image v.img --record ./v.img", overwrites),
+        ("--image v.img --json hard", overwrites),
+        ("--image v.img --record folder/../soft", overwrites),
+        ("--image new.img --json ./folder/../new.img", overwrites),
+        ("--image new.img --json dangling", overwrites),
+        ("--image new.img --record new.img.1", overwrites),
+        ("--image new.img --record new.img.new", overwrites),
+        ("--json r.json --record r.json", "--json r.json: --record writes there"),
+        ("--json - --record -", "--json -: --record writes there"),
+        ("--json /nonexistent/x", "--json /nonexistent/x: No such file"),
+        ("--record /nonexistent/x.csv", "--record /nonexistent/x.csv: No such file"),
+        ("--record folder", "--record folder: Is a directory"),
+    ] {
+        let words: Vec<&str> = ["serve", "--nbd", "unix:s"].into_iter().chain(args.split(' ')).collect();
+        let message = refused(&nandle(dir.path(), &words));
+        assert!(message.contains(part) && message.contains("; expected "), "{args}: {message}");
+    }
+    assert_eq!(fs::read(at("v.img")).expect("there"), contents);
+    assert!(!at("r.json").exists() && !at("new.img").exists());
+}
+
+#[test]
 fn damaged_parquet_is_one_error() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let rows: String = (0..3000).map(|n| format!("{},write,{},4096\n", n * 1000, n % 50 * 4096)).collect();

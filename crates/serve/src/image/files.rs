@@ -52,6 +52,19 @@ pub(super) fn assembled(
     Ok(Box::new(Pieces::new(files, each)))
 }
 
+/// What the image at `path` is called until it is finished.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// All files that the image at `path` may be in, finished or not.
+pub fn may_be_in(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = [path.to_owned(), unfinished(path)];
+    names.into_iter().flat_map(|name| (0..pieces::MOST).map(move |piece| pieces::name(&name, piece)))
+}
+
 /// Files of a new image that do not have their names yet; without them they are removed.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
@@ -64,9 +77,7 @@ pub(super) struct Unfinished {
 impl Unfinished {
     /// Makes the files for an image of `bytes` at `path`: one, or as many as the file system makes it.
     pub fn make(path: &Path, bytes: u64) -> Result<(Box<dyn Medium>, Self), Error> {
-        let mut place = path.as_os_str().to_owned();
-        place.push(".new");
-        let place = PathBuf::from(place);
+        let place = unfinished(path);
         let first = locked(&place, path, true)?;
         let mut this = Self { names: vec![(place.clone(), path.to_owned())], piece: None };
         this.piece = pieces::needed(&first, bytes).map_err(|e| match e.kind() {

@@ -41,6 +41,7 @@ use nandle_lab::config::{self, Drive};
 use nandle_ssd::DeviceConfig;
 use nandle_ssd::nand::{Array, Block, BlockCondition, Change, Geometry, Note, Oob, PageUse, Ppn};
 
+pub use self::files::may_be_in;
 use self::files::{Unfinished, assembled, locked};
 use self::layout::{HEADER, Layout};
 pub use self::load::{Contents, Damage, Outcome};
