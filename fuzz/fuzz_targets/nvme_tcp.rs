@@ -79,7 +79,7 @@ impl Conversation {
                 let answer = SSD.with_borrow(|ssd| look.answer(ssd, &self.model));
                 assert!(answer.is_err() || answer.is_ok_and(|data| data.len() as u64 <= most));
             }
-            Action::NextUnits(..) => {}
+            Action::NextUnits(..) | Action::Flush(..) | Action::CloseQueues(..) => {}
             Action::Close => self.over = true,
         }
     }

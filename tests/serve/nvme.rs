@@ -199,6 +199,15 @@ fn what_makes_no_sense_is_refused_with_its_status() {
         assert_eq!(ask(&mut host.admin, sqe, &[], 0).status, Status::INVALID_OPCODE);
     }
     assert_eq!(log(&mut host.admin, 0xee, 0, 512).status, Status::INVALID_LOG);
+    // From the end of a log on there are zeros, and nothing beyond.
+    for (page, size) in [(0x01, 64 * 64), (0x02, 512), (0x05, 4096)] {
+        for (offset, status) in [(size, Status::OK), (size + 4, Status::INVALID_FIELD)] {
+            let sqe = entry(op::GET_LOG_PAGE, u32::MAX, [page, 0, offset, 0, 0, 0]);
+            let done = ask(&mut host.admin, sqe, &[], 4);
+            assert_eq!(done.status, status, "{page:02x}h from {offset}");
+            assert!(done.data.iter().all(|&byte| byte == 0));
+        }
+    }
     let short = entry(op::IDENTIFY, 1, [1, 0, 0, 0, 0, 0]);
     assert_eq!(ask(&mut host.admin, short, &[], 512).status, Status::SGL_LENGTH);
     // A queue of a controller that there is not; a name that is not the subsystem's.
@@ -222,6 +231,9 @@ fn features_are_as_they_were_set_and_event_requests_are_held() {
     let dir = temp();
     let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off"]));
     let mut host = connect(at);
+    // As Linux's struct nvme_id_ns_cs_indep has it: no NVM set, the endurance group, ready.
+    let page = good(&mut host.admin, entry(op::IDENTIFY, 1, [8, 0, 0, 0, 0, 0]), &[], 4096);
+    assert_eq!((u16_at(&page, 10), u16_at(&page, 12), page[14]), (0, 1, 1));
     let mut get =
         |which: u8| ask(&mut host.admin, entry(op::GET_FEATURES, 0, [which.into(), 0, 0, 0, 0, 0]), &[], 0);
     assert_eq!(get(feature::QUEUES).result, 15 | 15 << 16);
@@ -287,6 +299,7 @@ fn hosts_are_told_of_failures_and_of_the_end() {
     assert_eq!(u64_at(&health, 176), 2);
     let page = log(&mut host.admin, 1, 0, 64).data;
     assert_eq!((u64_at(&page, 0), u16_at(&page, 12)), (2, Status::READ_ONLY.0 << 1));
+    assert_eq!(u64_at(&log(&mut host.admin, 9, 1, 512).data, 144), 2, "also of the endurance group");
     // The end of the server is the last event; what came before is told first.
     let mut waiting = 2;
     for _ in 0..waiting {
@@ -303,14 +316,88 @@ fn hosts_are_told_of_failures_and_of_the_end() {
     stopping.join().expect("it stops");
 }
 
+/// A property of the controller.
+fn property(admin: &mut Queue, at: u32) -> u64 {
+    let mut get = entry(op::FABRICS, 0, [0, at, 0, 0, 0, 0]);
+    get.0[4] = op::PROPERTY_GET;
+    let done = ask(admin, get, &[], 0);
+    check(&done).expect("a property");
+    done.result
+}
+
+/// Sets CC.
+fn configure(admin: &mut Queue, value: u32) {
+    let mut set = entry(op::FABRICS, 0, [0, 0x14, value, 0, 0, 0]);
+    set.0[4] = op::PROPERTY_SET;
+    good(admin, set, &[], 0);
+}
+
+#[test]
+fn what_was_answered_outlives_a_normal_shutdown() {
+    let dir = temp();
+    let args = with(SMALL, &["--image", "v.img", "--ctl", "ctl", "--nvme-tcp", ":0"]);
+    let mut server = Served::start(dir.path(), &args);
+    let mut host = connect(server.nvme());
+    check(&write(&mut host.io, 100, &[7; SECTOR], false)).expect("a write");
+    // CSTS.SHST says that it goes on for as long as the flush takes.
+    let order = |words: &[&str]| {
+        let args = with(&["ctl", "ctl"], words);
+        let out = Command::new(served::program()).args(args).current_dir(dir.path()).output();
+        assert!(out.expect("nandle starts").status.success(), "{words:?}");
+    };
+    order(&["latency", "300s", "--of", "flush"]);
+    configure(&mut host.admin, 0x0046_4001);
+    assert_eq!(property(&mut host.admin, 0x1c), 1 | 1 << 2);
+    order(&["clear"]);
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while property(&mut host.admin, 0x1c) != 1 | 2 << 2 {
+        assert!(std::time::Instant::now() < until, "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.kill();
+    let server = Served::start(dir.path(), &with(SMALL, &["--image", "v.img"]));
+    assert_eq!(server.client().read(100 * SECTOR as u64, SECTOR as u32), [7; SECTOR]);
+}
+
+#[test]
+fn a_reset_takes_settings_and_queues_away() {
+    let dir = temp();
+    let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off"]));
+    let mut host = connect(at);
+    let nqn = host::discover(at, &Options::default()).expect("a name");
+    let settings = [(feature::WRITE_CACHE, 0, 1), (feature::ASYNC_EVENTS, 0xff, 0)];
+    for (which, value, _) in settings {
+        good(&mut host.admin, entry(op::SET_FEATURES, 0, [which.into(), value, 0, 0, 0, 0]), &[], 0);
+    }
+    configure(&mut host.admin, 0);
+    // The I/O queue is closed, and made anew by Connect.
+    assert_eq!(host.io.socket().read(&mut [0]).expect("closed"), 0);
+    configure(&mut host.admin, 0x0046_0001);
+    for (which, _, first) in settings {
+        let get = entry(op::GET_FEATURES, 0, [which.into(), 0, 0, 0, 0, 0]);
+        assert_eq!(ask(&mut host.admin, get, &[], 0).result, first, "feature {which:02x}h");
+    }
+    let mut io = Queue::open(at, &Options::default()).expect("a connection");
+    check(&io.connect(&nqn, 1, host.admin.controller, &Options::default()).expect("an answer"))
+        .expect("a queue");
+    check(&write(&mut io, 0, &[1; SECTOR], false)).expect("a write");
+}
+
 #[test]
 fn a_silent_host_loses_its_controller() {
     let dir = temp();
     let (_server, at) = start(dir.path(), &with(SMALL, &["--timing", "off"]));
     let options = Options { keep_alive_ms: 400, ..Options::default() };
     let mut host = Host::connect(at, &options).expect("a subsystem");
-    for _ in 0..6 {
-        std::thread::sleep(Duration::from_millis(100));
+    // KAS: the timer is a multiple of a second.
+    let page = good(&mut host.admin, entry(op::IDENTIFY, 0, [1, 0, 0, 0, 0, 0]), &[], 4096);
+    let get = entry(op::GET_FEATURES, 0, [feature::KEEP_ALIVE.into(), 0, 0, 0, 0, 0]);
+    assert_eq!((u16_at(&page, 320), ask(&mut host.admin, get, &[], 0).result), (10, 1000));
+    let set = entry(op::SET_FEATURES, 0, [feature::KEEP_ALIVE.into(), 50, 0, 0, 0, 0]);
+    good(&mut host.admin, set, &[], 0);
+    assert_eq!(ask(&mut host.admin, get, &[], 0).result, 1000);
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(300));
         good(&mut host.admin, entry(op::KEEP_ALIVE, 0, [0; 6]), &[], 0);
     }
     check(&write(&mut host.io, 0, &[1; SECTOR], false)).expect("a write");

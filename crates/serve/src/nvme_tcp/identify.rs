@@ -1,8 +1,8 @@
 //! Identify's data structures, and the discovery log page.
 
 use super::model::{
-    MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, MOST_VERIFIED, Model, ONE, Portal,
-    VERSION, WARM_KELVIN,
+    KEEP_ALIVE_MS, MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, MOST_VERIFIED, Model,
+    ONE, Portal, VERSION, WARM_KELVIN,
 };
 use super::wire::{DISCOVERY_NQN, IN_CAPSULE, MOST_DATA, SQE, Sqe, Status, put};
 
@@ -89,8 +89,8 @@ fn controller_page(model: &Model, id: u16, discovery: bool) -> Vec<u8> {
     byte(&mut page, 259, (MOST_EVENT_REQUESTS - 1) as u8);
     // LPA: commands supported and effects, extended data.
     byte(&mut page, 261, 0b110);
-    // KAS: the keep alive timer in units of 100 ms.
-    half(&mut page, 320, 10);
+    // KAS: the granularity of the keep alive timer, in units of 100 ms.
+    half(&mut page, 320, (KEEP_ALIVE_MS / 100) as u16);
     half(&mut page, 514, MOST_ENTRIES);
     // SGLS: supported without alignment, keyed no, offsets in the capsule and transport descriptors.
     word(&mut page, 536, 1 | 1 << 20);
@@ -176,7 +176,7 @@ fn descriptors(model: &Model) -> Vec<u8> {
 fn independent() -> Vec<u8> {
     let mut page = vec![0; PAGE];
     page[1] = 1;
-    put(&mut page, 10, &ONE.to_le_bytes());
+    put(&mut page, 12, &ONE.to_le_bytes());
     // NSTAT: ready.
     page[14] = 1;
     page

@@ -295,6 +295,17 @@ impl Connection<'_> {
                             to_host.answer(pending, Out::Done(done), None);
                         });
                     }
+                    Action::Flush(id) => {
+                        let all = shared.clone();
+                        self.device.submit_corked(Io::flush(), session.came(), move |outcome, _| {
+                            lock(&all.subsystem).flushed(id, outcome.is_ok());
+                        });
+                        outbox::flush_others(&to_host.outbox);
+                    }
+                    // Those that send nothing to the host unasked.
+                    Action::CloseQueues(id) => {
+                        self.clients.shut(|note| note.controller == Some(id) && note.to_host.is_none());
+                    }
                     Action::Submit(ticket, ios) => {
                         let weight = ios.iter().map(Io::weight).sum();
                         let pending = match session.take_room() {
@@ -316,7 +327,7 @@ impl Connection<'_> {
     /// Without its admin queue a controller has no other queues.
     fn depart(&self, session: &Session) {
         let Some((controller, queue)) = session.queue() else { return };
-        lock(&self.shared.subsystem).left(controller, queue);
+        lock(&self.shared.subsystem).left(controller, queue, session.resets());
         if queue == 0 {
             self.clients.shut(|note| note.controller == Some(controller));
         }

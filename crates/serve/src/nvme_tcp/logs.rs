@@ -66,7 +66,7 @@ pub enum Look {
         offset: u64,
         /// Bytes of it.
         bytes: u32,
-        /// Entries that the error log has had so far, for the health log.
+        /// Entries that the error log has had so far.
         errors: u64,
     },
     /// Reclaim unit handle status: so many bytes of it.
@@ -137,15 +137,18 @@ impl Look {
     }
 
     /// The part of a structure that was asked for; zeros beyond its end.
-    #[must_use]
-    pub fn cut(&self, whole: &[u8]) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// If it would begin beyond the end.
+    pub fn cut(&self, whole: &[u8]) -> Result<Vec<u8>, Status> {
         let (from, bytes) = match *self {
             Self::Log { offset, bytes, .. } => (usize::try_from(offset).unwrap_or(usize::MAX), bytes),
             Self::Handles(bytes) | Self::Instances(bytes) => (0, bytes),
         };
-        let mut out: Vec<u8> = whole.iter().skip(from).take(bytes as usize).copied().collect();
+        let rest = whole.get(from..).ok_or(Status::INVALID_FIELD)?;
+        let mut out = rest[..rest.len().min(bytes as usize)].to_vec();
         out.resize(bytes as usize, 0);
-        out
+        Ok(out)
     }
 
     /// What the drive says.
@@ -177,7 +180,7 @@ impl Look {
                 }
             }
         };
-        Ok(self.cut(&whole))
+        self.cut(&whole)
     }
 
     /// FDP Events: the placement identifiers that there are not, oldest first.
@@ -206,7 +209,7 @@ impl Look {
                 whole.extend(event);
             }
         }
-        Ok(self.cut(&whole))
+        self.cut(&whole)
     }
 }
 

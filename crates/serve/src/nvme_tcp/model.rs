@@ -18,6 +18,8 @@ pub const MOST_CONTROLLERS: usize = 32;
 pub const MOST_QUEUES: u16 = 16;
 /// Entries of a queue.
 pub const MOST_ENTRIES: u16 = 128;
+/// Keep alive timers are multiples of this, in milliseconds.
+pub const KEEP_ALIVE_MS: u32 = 1000;
 /// Asynchronous event requests that a controller holds.
 pub const MOST_EVENT_REQUESTS: u32 = 4;
 /// Entries of the error log that are kept.

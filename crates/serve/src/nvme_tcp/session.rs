@@ -12,7 +12,7 @@ use nandle_io::{Range, decode};
 
 use super::logs::{Look, placements};
 use super::model::{MOST_VERIFIED, Portal};
-use super::subsystem::{Answer, Culprit, Subsystem};
+use super::subsystem::{Answer, Controller, Culprit, Subsystem};
 use super::wire::{
     Digests, Done, Fatal, HEAD, IN_CAPSULE, MOST_DATA, Out, SGL_IN_CAPSULE, SGL_TRANSPORT, SQE, Sqe, Status,
     are_sound, before_data, data_of, flag, op, pdu, u16_at, u32_at,
@@ -40,6 +40,10 @@ pub enum Action {
     NextUnits(Ticket, Vec<u16>),
     /// Ask the drive, for this command.
     Look(u16, Look),
+    /// Flush, for the shutdown of this controller ([`Subsystem::flushed`]).
+    Flush(u16),
+    /// Close the I/O queues of this controller.
+    CloseQueues(u16),
     /// Send what is to be sent, then close the connection.
     Close,
 }
@@ -130,8 +134,9 @@ pub struct Session {
     initialised: bool,
     digests: Digests,
     portal: Portal,
-    /// Controller and queue.
+    /// Controller and queue, and how often the controller had been reset when it was connected.
     queue: Option<(u16, u16)>,
+    resets: u64,
     transfers: BTreeMap<u16, Transfer>,
     granted: u64,
     waiting: VecDeque<(Sqe, Option<Arrival>)>,
@@ -169,6 +174,7 @@ impl Session {
             digests: Digests::default(),
             portal,
             queue: None,
+            resets: 0,
             transfers: BTreeMap::new(),
             granted: 0,
             waiting: VecDeque::new(),
@@ -180,6 +186,11 @@ impl Session {
     #[must_use]
     pub fn queue(&self) -> Option<(u16, u16)> {
         self.queue
+    }
+
+    /// How often its controller had been reset when it was connected.
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets
     }
 
     /// Whether what it wants goes on with a PDU that has begun.
@@ -411,27 +422,27 @@ impl Session {
         subsystem: &mut Subsystem,
         out: &mut Vec<Action>,
     ) -> Result<(), Fail> {
-        let refuse = |status| Action::Send(Out::Done(Done::new(sqe.cid(), status)));
         let length = sqe.sgl_length();
         if !sqe.brings_data() || length == 0 {
             self.execute(&sqe, vec![], subsystem, out);
             return Ok(());
         }
-        match sqe.sgl_kind() {
-            _ if length > MOST_DATA => out.push(refuse(Status::INVALID_FIELD)),
+        let refused = match sqe.sgl_kind() {
+            _ if length > MOST_DATA => Status::INVALID_FIELD,
             SGL_IN_CAPSULE => {
                 let from = usize::try_from(sqe.sgl_address()).unwrap_or(usize::MAX);
                 let end = from.saturating_add(length as usize);
                 if !sound {
-                    out.push(refuse(Status::TRANSIENT));
+                    Status::TRANSIENT
                 } else if from > data.len() {
-                    out.push(refuse(Status::SGL_OFFSET));
+                    Status::SGL_OFFSET
                 } else if end > data.len() {
-                    out.push(refuse(Status::SGL_LENGTH));
+                    Status::SGL_LENGTH
                 } else {
                     data.truncate(end);
                     data.drain(..from);
                     self.execute(&sqe, data, subsystem, out);
+                    return Ok(());
                 }
             }
             // Before it is connected a host has nothing to say that does not fit in a capsule.
@@ -441,10 +452,30 @@ impl Session {
                 }
                 self.waiting.push_back((sqe, self.came));
                 self.grant(out);
+                return Ok(());
             }
-            _ => out.push(refuse(Status::SGL_TYPE)),
-        }
+            _ => Status::SGL_TYPE,
+        };
+        self.end(&sqe, refused, 0, vec![], subsystem, out);
         Ok(())
+    }
+
+    /// A command is over. If it failed, that is in the error log of the controller, if there is one yet.
+    fn end(
+        &self,
+        sqe: &Sqe,
+        status: Status,
+        result: u64,
+        data: Vec<u8>,
+        subsystem: &mut Subsystem,
+        out: &mut Vec<Action>,
+    ) {
+        let good = status == Status::OK;
+        if let (false, Some((_, queue))) = (good, self.queue) {
+            subsystem.failed(&Culprit::of(queue, sqe), status);
+        }
+        let data = if good { data } else { vec![] };
+        out.push(Action::Send(Out::Done(Done { cid: sqe.cid(), status, result, data })));
     }
 
     /// Asks for the data of commands that wait for it, as far as there is room.
@@ -496,7 +527,7 @@ impl Session {
                 transfer.data.truncate(all as usize);
                 self.execute(&transfer.sqe, transfer.data, subsystem, out);
             } else {
-                out.push(Action::Send(Out::Done(Done::new(transfer.sqe.cid(), Status::TRANSIENT))));
+                self.end(&transfer.sqe, Status::TRANSIENT, 0, vec![], subsystem, out);
             }
             self.grant(out);
         }
@@ -511,61 +542,68 @@ impl Session {
             (op::FABRICS, _) => return self.fabrics(sqe, &data, subsystem, out),
             (_, None) => now(Status::SEQUENCE),
             (_, Some((id, 0))) => subsystem.admin(id, sqe, &data, &self.portal),
-            (_, Some((id, queue))) => match io(id, queue, sqe, data, subsystem) {
+            (_, Some((id, queue))) => match io((id, self.resets), queue, sqe, data, subsystem) {
                 Ok(action) => return out.push(action),
                 Err(status) => now(status),
             },
         };
         match answer {
-            Answer::Now(status, result, data) => {
-                let good = status == Status::OK;
-                if let (false, Some((_, queue))) = (good, self.queue) {
-                    subsystem.failed(&Culprit::of(queue, sqe), status);
-                }
-                let data = if good { data } else { vec![] };
-                out.push(Action::Send(Out::Done(Done { cid, status, result, data })));
-            }
+            Answer::Now(status, result, data) => self.end(sqe, status, result, data, subsystem, out),
             Answer::Look(look) => out.push(Action::Look(cid, look)),
             Answer::Ended(all) => out.extend(all.into_iter().map(|done| Action::Send(Out::Done(done)))),
-            Answer::Hold => {}
+            // Of properties alone.
+            Answer::Hold | Answer::Flush | Answer::Reset => {}
         }
     }
 
     fn fabrics(&mut self, sqe: &Sqe, data: &[u8], subsystem: &mut Subsystem, out: &mut Vec<Action>) {
-        let cid = sqe.cid();
-        let done = |status, result| Action::Send(Out::Done(Done { cid, status, result, data: vec![] }));
-        match (sqe.fabrics_type(), self.queue) {
-            (op::CONNECT, Some(_)) => out.push(done(Status::SEQUENCE, 0)),
+        let (status, result) = match (sqe.fabrics_type(), self.queue) {
             (op::CONNECT, None) => match subsystem.connect(sqe, data) {
                 Ok(id) => {
                     self.queue = Some((id, u16_at(&sqe.0, 42)));
+                    self.resets = subsystem.controller(id).map_or(0, Controller::resets);
                     let entries = u16_at(&sqe.0, 44).saturating_add(1);
                     let flow_control = sqe.0[46] & 1 << 2 == 0;
                     out.push(Action::Send(Out::Queue { entries, flow_control }));
-                    out.push(done(Status::OK, id.into()));
+                    (Status::OK, id.into())
                 }
-                Err((status, result)) => out.push(done(status, result.into())),
+                Err((status, result)) => (status, result.into()),
             },
-            (op::PROPERTY_GET | op::PROPERTY_SET, Some((id, 0))) => {
-                if let Answer::Now(status, result, _) = subsystem.property(id, sqe) {
-                    out.push(done(status, result));
+            (op::CONNECT, Some(_)) | (_, None) => (Status::SEQUENCE, 0),
+            (op::PROPERTY_GET | op::PROPERTY_SET, Some((id, 0))) => match subsystem.property(id, sqe) {
+                Answer::Now(status, result, _) => (status, result),
+                Answer::Flush => {
+                    out.push(Action::Flush(id));
+                    (Status::OK, 0)
                 }
-            }
+                Answer::Reset => {
+                    out.push(Action::CloseQueues(id));
+                    (Status::OK, 0)
+                }
+                _ => return,
+            },
             (op::DISCONNECT, Some((_, 1..))) => {
-                out.push(done(Status::OK, 0));
                 self.phase = Phase::Closed;
+                (Status::OK, 0)
             }
-            (_, None) => out.push(done(Status::SEQUENCE, 0)),
-            _ => out.push(done(Status::INVALID_FIELD, 0)),
-        }
+            _ => (Status::INVALID_FIELD, 0),
+        };
+        self.end(sqe, status, result, vec![], subsystem, out);
     }
 }
 
 /// An I/O command.
-fn io(id: u16, queue: u16, sqe: &Sqe, data: Vec<u8>, subsystem: &mut Subsystem) -> Result<Action, Status> {
+fn io(
+    (id, resets): (u16, u64),
+    queue: u16,
+    sqe: &Sqe,
+    data: Vec<u8>,
+    subsystem: &mut Subsystem,
+) -> Result<Action, Status> {
     let model = subsystem.model.clone();
     let controller = subsystem.controller(id).ok_or(Status::SEQUENCE)?;
-    if !controller.is_ready() {
+    // A queue from before a reset is gone, although its connection may not be closed yet.
+    if !controller.is_ready() || controller.resets() != resets {
         return Err(Status::SEQUENCE);
     }
     let broadcast = sqe.opcode() == op::FLUSH && sqe.nsid() == u32::MAX;

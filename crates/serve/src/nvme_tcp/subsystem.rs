@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::logs::{Look, page as wire_log};
 use super::model::{
-    EVENT_INVALID_PLACEMENT, MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS, MOST_QUEUES,
-    Model, ONE, Portal, VERSION, WARM_KELVIN,
+    EVENT_INVALID_PLACEMENT, KEEP_ALIVE_MS, MOST_CONTROLLERS, MOST_ENTRIES, MOST_ERRORS, MOST_EVENT_REQUESTS,
+    MOST_QUEUES, Model, ONE, Portal, VERSION, WARM_KELVIN,
 };
 use super::wire::{DISCOVERY_NQN, Done, Sqe, Status, feature, op, put, text, u16_at, u32_at};
 use super::{identify, wire};
@@ -22,8 +22,12 @@ pub struct Controller {
     /// It is a discovery controller.
     pub discovery: bool,
     configuration: u32,
-    /// Shutdown was asked for.
+    /// Shutdown was asked for, so many flushes for it are under way, and whether one failed.
     shut: bool,
+    flushes: u32,
+    flush_failed: bool,
+    /// How often it was reset: I/O queues from before are gone.
+    resets: u64,
     /// Keep alive timer, in milliseconds; 0 = none.
     pub keep_alive_ms: u32,
     /// I/O queues that are connected.
@@ -41,6 +45,35 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Everything that a host has set is as it was at first, and the I/O queues are gone.
+    fn reset(&mut self) {
+        self.resets += 1;
+        self.queues.clear();
+        self.event_requests.clear();
+        self.waiting_events.clear();
+        (self.shut, self.flush_failed) = (false, false);
+        (self.masked, self.async_events) = (0, 0);
+        self.write_cache = true;
+        self.behaviour.fill(0);
+        (self.streams_enabled, self.streams_allocated) = (false, 0);
+    }
+
+    /// How often it was reset.
+    #[must_use]
+    pub fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    /// CSTS: ready, fatal status, shutdown status.
+    fn status(&self) -> u32 {
+        let shutdown = match (self.shut, self.flushes > 0 || self.flush_failed) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => 2,
+        };
+        self.configuration & 1 | u32::from(self.flush_failed) << 1 | shutdown << 2
+    }
+
     /// Whether it was enabled.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -143,8 +176,12 @@ impl Culprit {
     /// This command, of this queue.
     #[must_use]
     pub fn of(queue: u16, sqe: &Sqe) -> Self {
-        let io = queue > 0;
-        Self { queue, cid: sqe.cid(), nsid: sqe.nsid(), lba: if io { sqe.lba() } else { 0 } }
+        let lba = match sqe.opcode() {
+            op::READ | op::WRITE | op::COMPARE | op::VERIFY | op::WRITE_ZEROES if queue > 0 => sqe.lba(),
+            _ => 0,
+        };
+        let nsid = if sqe.opcode() == op::FABRICS { 0 } else { sqe.nsid() };
+        Self { queue, cid: sqe.cid(), nsid, lba }
     }
 }
 
@@ -155,6 +192,10 @@ pub enum Answer {
     Now(Status, u64, Vec<u8>),
     /// The drive must be asked.
     Look(Look),
+    /// It is complete, and the drive is to be flushed ([`Subsystem::flushed`]).
+    Flush,
+    /// It is complete, and the controller's I/O queues are gone.
+    Reset,
     /// It is held.
     Hold,
     /// These commands are complete.
@@ -167,6 +208,9 @@ impl Answer {
     }
     fn result(result: u32) -> Self {
         Self::Now(Status::OK, u64::from(result), vec![])
+    }
+    fn of(data: Result<Vec<u8>, Status>) -> Self {
+        data.map_or_else(Self::status, |data| Self::Now(Status::OK, 0, data))
     }
 }
 
@@ -259,12 +303,22 @@ impl Subsystem {
         self.controllers.get(&id)
     }
 
-    /// A connection has ended. With its admin queue a controller ends.
-    pub fn left(&mut self, id: u16, queue: u16) {
+    /// A connection that was made after so many resets has ended. With its admin queue a controller ends.
+    pub fn left(&mut self, id: u16, queue: u16, resets: u64) {
         if queue == 0 {
             self.controllers.remove(&id);
-        } else if let Some(controller) = self.controllers.get_mut(&id) {
+        } else if let Some(controller) = self.controllers.get_mut(&id)
+            && controller.resets == resets
+        {
             controller.queues.retain(|&q| q != queue);
+        }
+    }
+
+    /// A flush for the shutdown of a controller is over.
+    pub fn flushed(&mut self, id: u16, good: bool) {
+        if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.flushes = controller.flushes.saturating_sub(1);
+            controller.flush_failed |= controller.shut && !good;
         }
     }
 
@@ -327,7 +381,10 @@ impl Subsystem {
                 discovery,
                 configuration: 0,
                 shut: false,
-                keep_alive_ms: u32_at(&sqe.0, 48),
+                flushes: 0,
+                flush_failed: false,
+                resets: 0,
+                keep_alive_ms: keep_alive(u32_at(&sqe.0, 48)),
                 queues: vec![],
                 event_requests: VecDeque::new(),
                 waiting_events: VecDeque::new(),
@@ -372,17 +429,20 @@ impl Subsystem {
             if enabled && (value & 0x7f0 != 0 || (!controller.discovery && entries != (6, 4))) {
                 return Answer::status(Status::INVALID_FIELD);
             }
-            if !enabled {
-                controller.event_requests.clear();
-                controller.waiting_events.clear();
-                controller.masked = 0;
-                controller.shut = false;
-            }
+            let was_enabled = controller.configuration & 1 == 1;
             controller.configuration = value;
-            controller.shut |= value >> 14 & 3 != 0;
-            return Answer::result(0);
+            if !enabled {
+                controller.reset();
+            }
+            let (notice, was_shut) = (value >> 14 & 3, controller.shut);
+            controller.shut |= notice != 0;
+            // A normal shutdown leaves everything on flash, an abrupt one what is there.
+            if notice == 1 && !was_shut && !controller.discovery {
+                controller.flushes += 1;
+                return Answer::Flush;
+            }
+            return if was_enabled && !enabled { Answer::Reset } else { Answer::result(0) };
         }
-        let ready = controller.configuration & 1;
         let value = match (at, wide) {
             (0x00, true) => {
                 // Queues are contiguous, 20 s to get ready, the NVM command set.
@@ -390,7 +450,7 @@ impl Subsystem {
             }
             (0x08, false) => u64::from(VERSION),
             (0x14, false) => u64::from(controller.configuration),
-            (0x1c, false) => u64::from(ready | if controller.shut { 2 << 2 } else { 0 }),
+            (0x1c, false) => u64::from(controller.status()),
             _ => return Answer::status(Status::INVALID_FIELD),
         };
         Answer::Now(Status::OK, value, vec![])
@@ -424,7 +484,7 @@ impl Subsystem {
                 if discovery {
                     let page = identify::discovery_log(&model, local);
                     return match look.page() {
-                        wire_log::DISCOVERY => Answer::Now(Status::OK, 0, look.cut(&page)),
+                        wire_log::DISCOVERY => Answer::of(look.cut(&page)),
                         _ => Answer::status(Status::INVALID_LOG),
                     };
                 }
@@ -433,14 +493,12 @@ impl Subsystem {
                     controller.unmask(look.page());
                 }
                 if look.page() == wire_log::ERRORS {
-                    let page: Vec<u8> = self.error_log.iter().flatten().copied().collect();
-                    return Answer::Now(Status::OK, 0, look.cut(&page));
+                    let mut page: Vec<u8> = self.error_log.iter().flatten().copied().collect();
+                    page.resize(MOST_ERRORS * 64, 0);
+                    return Answer::of(look.cut(&page));
                 }
                 if look.page() == wire_log::FDP_EVENTS {
-                    return match look.events(&model, self.events.make_contiguous()) {
-                        Ok(data) => Answer::Now(Status::OK, 0, data),
-                        Err(status) => Answer::status(status),
-                    };
+                    return Answer::of(look.events(&model, self.events.make_contiguous()));
                 }
                 Answer::Look(look.after(self.errors))
             }
@@ -495,13 +553,18 @@ impl Subsystem {
     }
 }
 
+/// A keep alive timer of at least so many milliseconds; 0 = none.
+fn keep_alive(ms: u32) -> u32 {
+    ms.div_ceil(KEEP_ALIVE_MS).saturating_mul(KEEP_ALIVE_MS)
+}
+
 fn set_feature(controller: &mut Controller, model: &Model, sqe: &Sqe, data: &[u8]) -> Answer {
     let (which, value) = (sqe.0[40], sqe.cdw(11));
     if sqe.cdw(10) >> 31 == 1 {
         return Answer::status(Status::NOT_SAVEABLE);
     }
     match which {
-        feature::KEEP_ALIVE => controller.keep_alive_ms = value,
+        feature::KEEP_ALIVE => controller.keep_alive_ms = keep_alive(value),
         feature::ASYNC_EVENTS => controller.async_events = value,
         _ if controller.discovery => return Answer::status(Status::INVALID_FIELD),
         feature::QUEUES => {

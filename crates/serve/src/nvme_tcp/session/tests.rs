@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::nvme_tcp::model::Model;
-use crate::nvme_tcp::wire::{Encoder, build, put};
+use crate::nvme_tcp::wire::{Encoder, build, put, u64_at};
 use crate::{Shape, plan};
 
 const SHAPE: Shape = Shape { bytes: 1 << 30, sector_bytes: 4096, page_bytes: 16384, queue_depth: 32 };
@@ -89,7 +89,11 @@ fn carry_out(actions: Vec<Action>) {
                 }
                 encoder.encode(Out::Done(ticket.done(outcome)));
             }
-            Action::Look(..) | Action::NextUnits(..) | Action::Close => {}
+            Action::Look(..)
+            | Action::NextUnits(..)
+            | Action::Flush(..)
+            | Action::CloseQueues(..)
+            | Action::Close => {}
         }
     }
 }
@@ -236,6 +240,138 @@ fn what_is_refused_is_refused_when_it_is_over_and_where_its_header_says_so() {
         (bytes[3], bytes[4]) = (offset, length);
         assert_eq!(fatal(&feed(&mut io, &mut subsystem, &bytes)), Some((Fatal::Field, 3)), "{offset}");
     }
+}
+
+/// The error log (figure 206): of each entry status, logical block and namespace, the newest first.
+fn error_log(admin: &mut Session, subsystem: &mut Subsystem) -> Vec<(Status, u64, u32)> {
+    let mut sqe = [0; SQE];
+    (sqe[0], sqe[40]) = (op::GET_LOG_PAGE, 1);
+    put(&mut sqe, 32, &4096_u32.to_le_bytes());
+    put(&mut sqe, 42, &1023_u16.to_le_bytes());
+    let said = feed(admin, subsystem, &capsule(&sqe, &[]));
+    let [Action::Send(Out::Done(Done { data, .. }))] = &said[..] else { panic!("{said:?}") };
+    let there = data.chunks(64).filter(|entry| u64_at(entry, 0) > 0);
+    there.map(|e| (Status(u16_at(e, 12) >> 1), u64_at(e, 16), u32_at(e, 24))).collect()
+}
+
+#[test]
+fn every_command_that_fails_is_in_the_error_log() {
+    let (mut subsystem, mut admin, mut io) = connected();
+    let write = |kind: u8, offset: u64, bytes: u32| {
+        let mut sqe = write_64_blocks(3);
+        (sqe[39], sqe[40]) = (kind, 9);
+        put(&mut sqe, 24, &offset.to_le_bytes());
+        put(&mut sqe, 32, &bytes.to_le_bytes());
+        sqe
+    };
+    // Ranges whose first is beyond the end: CDW10 and 11 name no logical block.
+    let mut ranges = write(SGL_IN_CAPSULE, 0, 16);
+    (ranges[0], ranges[40], ranges[44]) = (op::DATASET, 0, 4);
+    let mut property = [0; SQE];
+    (property[0], property[4], property[44]) = (op::FABRICS, op::PROPERTY_GET, 0x77);
+    for (sqe, data, expected) in [
+        (write(SGL_IN_CAPSULE, 8192, 4096), 4096, (Status::SGL_OFFSET, 9, 1)),
+        (write(SGL_IN_CAPSULE, 0, 8192), 4096, (Status::SGL_LENGTH, 9, 1)),
+        (write(0x40, 0, 4096), 4096, (Status::SGL_TYPE, 9, 1)),
+        (write(SGL_TRANSPORT, 0, MOST_DATA + 4096), 0, (Status::INVALID_FIELD, 9, 1)),
+        (ranges, 16, (Status::LBA_RANGE, 0, 1)),
+        (property, 0, (Status::INVALID_FIELD, 0, 0)),
+    ] {
+        let session = if expected.2 == 0 { &mut admin } else { &mut io };
+        let said = feed(session, &mut subsystem, &capsule(&sqe, &vec![0xff; data]));
+        let [Action::Send(Out::Done(done))] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(done.status, expected.0);
+        assert_eq!(error_log(&mut admin, &mut subsystem)[0], expected);
+    }
+    assert_eq!(error_log(&mut admin, &mut subsystem).len(), 6);
+    // Data whose digest is wrong, in the capsule and on request.
+    let mut checked = session();
+    let (id, _) = admin.queue().expect("a controller");
+    let hello = connect(&subsystem, 2, id);
+    let first = |bytes: &[u8]| -> [u8; SQE] { *bytes[HEAD..].first_chunk().expect("a command") };
+    let with_digests = |sqe: &[u8; SQE], data: &[u8]| {
+        let mut out = vec![];
+        build(&mut out, pdu::COMMAND, 0, sqe, data, BOTH, 4);
+        out
+    };
+    let bytes = [initialise(3), with_digests(&first(&hello), &hello[HEAD + SQE..])].concat();
+    feed(&mut checked, &mut subsystem, &bytes);
+    assert_eq!(checked.queue(), Some((id, 2)));
+    let mut inside = with_digests(&write(SGL_IN_CAPSULE, 0, 4096), &[0; 4096]);
+    *inside.last_mut().expect("a digest") ^= 1;
+    feed(&mut checked, &mut subsystem, &inside);
+    let said = feed(&mut checked, &mut subsystem, &with_digests(&write_64_blocks(3), &[]));
+    let [Action::Send(Out::Ready { tag, .. })] = said[..] else { panic!("{said:?}") };
+    let mut outside = data_with(BOTH, 3, tag, 0, 64 * 4096, true);
+    *outside.last_mut().expect("a digest") ^= 1;
+    feed(&mut checked, &mut subsystem, &outside);
+    let log = error_log(&mut admin, &mut subsystem);
+    assert_eq!(log.len(), 8);
+    assert_eq!(log[..2], [(Status::TRANSIENT, 0, 1), (Status::TRANSIENT, 9, 1)]);
+}
+
+#[test]
+fn a_queue_from_before_a_reset_is_gone_and_its_end_is_not_that_of_the_next() {
+    let (mut subsystem, mut admin, mut io) = connected();
+    let (id, _) = admin.queue().expect("a controller");
+    let configure = |value: u32| {
+        let mut set = [0; SQE];
+        (set[0], set[44]) = (op::FABRICS, 0x14);
+        put(&mut set, 48, &value.to_le_bytes());
+        capsule(&set, &[])
+    };
+    let said = feed(&mut admin, &mut subsystem, &configure(0));
+    assert!(said.contains(&Action::CloseQueues(id)), "{said:?}");
+    feed(&mut admin, &mut subsystem, &configure(0x0046_0001));
+    let mut next = session();
+    let bytes = [initialise(0), connect(&subsystem, 1, id)].concat();
+    feed(&mut next, &mut subsystem, &bytes);
+    assert_eq!(next.queue(), Some((id, 1)));
+    let mut flush = [0; SQE];
+    put(&mut flush, 4, &1_u32.to_le_bytes());
+    let said = feed(&mut io, &mut subsystem, &capsule(&flush, &[]));
+    assert_eq!(said, [Action::Send(Out::Done(Done::new(0, Status::SEQUENCE)))]);
+    subsystem.left(id, 1, io.resets());
+    // The number is taken still.
+    let mut third = session();
+    let bytes = [initialise(0), connect(&subsystem, 1, id)].concat();
+    let said = feed(&mut third, &mut subsystem, &bytes);
+    assert!(matches!(&said[..], [_, Action::Send(Out::Done(d))] if d.status == Status::SEQUENCE), "{said:?}");
+    let said = feed(&mut next, &mut subsystem, &capsule(&flush, &[]));
+    assert!(matches!(said[..], [Action::Submit(..)]), "{said:?}");
+}
+
+#[test]
+fn a_shutdown_is_complete_with_its_flush_unless_that_fails() {
+    let (mut subsystem, mut admin, _) = connected();
+    let (id, _) = admin.queue().expect("a controller");
+    let configure = |value: u32| {
+        let mut set = [0; SQE];
+        (set[0], set[44]) = (op::FABRICS, 0x14);
+        put(&mut set, 48, &value.to_le_bytes());
+        capsule(&set, &[])
+    };
+    let mut get = [0; SQE];
+    (get[0], get[4], get[44]) = (op::FABRICS, op::PROPERTY_GET, 0x1c);
+    let status = |admin: &mut Session, subsystem: &mut Subsystem| {
+        let said = feed(admin, subsystem, &capsule(&get, &[]));
+        let [Action::Send(Out::Done(done))] = &said[..] else { panic!("{said:?}") };
+        done.result
+    };
+    // CSTS: bit 0 ready, bit 1 fatal, bits 3:2 shutdown status.
+    for (good, after) in [(true, 0b1001), (false, 0b0111)] {
+        let said = feed(&mut admin, &mut subsystem, &configure(0x0046_4001));
+        assert_eq!(said[0], Action::Flush(id));
+        assert_eq!(status(&mut admin, &mut subsystem), 0b0101);
+        subsystem.flushed(id, good);
+        assert_eq!(status(&mut admin, &mut subsystem), after);
+        feed(&mut admin, &mut subsystem, &configure(0));
+        feed(&mut admin, &mut subsystem, &configure(0x0046_0001));
+        assert_eq!(status(&mut admin, &mut subsystem), 1);
+    }
+    // An abrupt one leaves what is there.
+    let said = feed(&mut admin, &mut subsystem, &configure(0x0046_8001));
+    assert_eq!((said.len(), status(&mut admin, &mut subsystem)), (1, 0b1001));
 }
 
 proptest! {
