@@ -119,8 +119,32 @@ fn late_commands_are_as_late_as_was_ordered_and_no_others() {
     order(dir.path(), "latency 0");
     assert!(time(&mut client) < late);
     assert_eq!(order(dir.path(), "show"), "no faults");
+    // Those that wait go on when that ends, and nobody waits for them at the end.
+    let soon = Duration::from_secs(60);
+    let kept = |client: &mut Client| {
+        order(dir.path(), "latency 300s --of read,write");
+        client.send(command::READ, 0, 0, SECTOR, &[]).expect("sent");
+        client.send(command::WRITE, 0, 0, SECTOR, &[9; SECTOR as usize]).expect("sent");
+        // A flush is not late, and comes behind them.
+        client.flush();
+    };
+    for end in ["clear", "latency 0"] {
+        let began = Instant::now();
+        kept(&mut client);
+        assert_eq!(client.under_way(), 2, "both are kept");
+        order(dir.path(), end);
+        for _ in 0..2 {
+            client.receive().expect("an answer");
+        }
+        assert!(began.elapsed() < soon, "{end}");
+    }
+    let began = Instant::now();
+    kept(&mut client);
+    order(dir.path(), "latency 0 --of read");
+    client.receive().expect("the read");
+    assert_eq!(client.under_way(), 1, "the write is kept");
     let said = server.stop();
-    assert!(said.contains("read"), "{said}");
+    assert!(said.contains("read") && began.elapsed() < soon, "{:?}: {said}", began.elapsed());
 }
 
 #[test]
@@ -294,12 +318,16 @@ fn the_socket_is_its_owners_and_bad_use_is_one_sentence() {
     let server = start(dir.path(), &["--timing", "off"]);
     let mode = std::fs::metadata(dir.path().join("ctl")).expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    let other = temp();
+    let real = dir.path().join("real");
+    let _real = Served::start(other.path(), &[SMALL, &["--ctl", real.to_str().expect("a name")]].concat());
     std::fs::write(dir.path().join("there"), "").expect("written");
     for (args, part) in [
         (vec!["ctl", "die", "64"], "die 64: expected 0 to "),
         (vec!["ctl", "media-error", "1Ti"], "expected some within the drive's"),
         (vec!["ctl", "latency", "1ms"], "with --timing off nothing takes time"),
         (vec!["ctl", "fail", "read", "--requests", "0"], "0 requests: expected at least one"),
+        (vec!["real", "latency", "20ms", "--requests", "0"], "0 requests: expected at least one"),
         (vec!["ctl", "snapshot", "there"], "there is such a file already"),
         (vec!["ctl", "snapshot", "no/such/folder"], "no/such/folder"),
         (vec!["ctl", "power-cut"], "expected one with --image"),
@@ -319,6 +347,16 @@ fn the_socket_is_its_owners_and_bad_use_is_one_sentence() {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).expect("an answer");
     assert!(line.contains("refused") && line.contains("explode"), "{line}");
+    // Orders that come in one piece have an answer each.
+    stream.write_all(b"{\"order\":\"full\",\"on\":true}\n{\"order\":\"show\"}\n").expect("sent");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    let answers: Vec<String> = BufReader::new(&stream).lines().take(2).map_while(Result::ok).collect();
+    assert!(
+        answers.len() == 2 && answers.iter().all(|answer| answer.contains("\"full\":true")),
+        "{answers:?}"
+    );
+    drop(stream);
+    order(dir.path(), "full off");
     assert_eq!(server.client().read(0, SECTOR).len(), SECTOR as usize);
 }
 

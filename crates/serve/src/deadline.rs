@@ -115,6 +115,11 @@ impl<'a> Timed<'a> {
         Self { by: Some(by), ..Self::new(stream) }
     }
 
+    /// What comes next has until then.
+    pub fn give_until(&mut self, by: Instant) {
+        self.by = Some(by);
+    }
+
     /// Reads what is there, or comes in a moment.
     fn read_at_once(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
         if self.by.is_none() && self.marks.is_none() && self.wink.is_none() {

@@ -65,20 +65,27 @@ impl Server {
 
 /// Hears orders until the client has no more.
 fn converse(stream: &Stream, carry_out: &dyn Fn(Order) -> Answer, settled: &dyn Fn()) -> io::Result<()> {
+    // Orders that came together are carried out one after the other.
+    let mut reader = BufReader::new(Timed::until(stream, Instant::now()));
     loop {
         let mut line = String::new();
-        let mut reader = BufReader::new(Timed::until(stream, Instant::now() + PATIENCE)).take(MOST_ORDER);
-        if reader.read_line(&mut line)? == 0 {
+        reader.get_mut().give_until(Instant::now() + PATIENCE);
+        if reader.by_ref().take(MOST_ORDER).read_line(&mut line)? == 0 {
             return Ok(());
         }
         settled();
+        let too_long = line.len() as u64 == MOST_ORDER && !line.ends_with('\n');
         let answer = match serde_json::from_str(&line) {
+            _ if too_long => Answer::Refused(format!("an order of more than {MOST_ORDER} bytes")),
             Ok(order) => carry_out(order),
             Err(e) => Answer::Refused(format!("an order that is not understood: {e}")),
         };
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');
         send_all(stream, text.as_bytes(), Instant::now() + PATIENCE)?;
+        if too_long {
+            return Ok(());
+        }
     }
 }
 

@@ -7,14 +7,14 @@ use nandle_io::Op;
 use nandle_ssd::nand::Time;
 
 use crate::Fault;
-use crate::order::{Late, Standing};
+use crate::order::{Kind, Late, Standing};
 
 /// What was ordered, and which tasks wait because of it.
 #[derive(Default)]
 pub(super) struct Faults {
     pub standing: Standing,
-    /// Tasks that reach the drive late, and when.
-    late: BinaryHeap<Reverse<(Time, u64)>>,
+    /// Tasks that reach the drive late: when, and what they began as.
+    late: BinaryHeap<Reverse<(Time, u64, Op)>>,
 }
 
 impl Faults {
@@ -33,19 +33,28 @@ impl Faults {
     /// Whether a task is kept until later: such a command that came at `at`.
     pub fn keeps(&mut self, op: Op, at: Time, task: u64) -> bool {
         let ns = take(&mut self.standing.latency, op);
-        self.late.extend(ns.map(|ns| Reverse((at.saturating_add(ns), task))));
+        self.late.extend(ns.map(|ns| Reverse((at.saturating_add(ns), task, op))));
         ns.is_some()
     }
 
     /// When the next task is kept until.
     pub fn next(&self) -> Option<Time> {
-        self.late.peek().map(|Reverse((at, _))| *at)
+        self.late.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// A task that is kept no longer.
     pub fn release(&mut self, now: Time) -> Option<u64> {
         self.next().filter(|&at| at <= now)?;
-        self.late.pop().map(|Reverse((_, task))| task)
+        self.late.pop().map(|Reverse((_, task, _))| task)
+    }
+
+    /// The tasks of these kinds that were kept, which no longer are: in the order in which they would have gone on.
+    pub fn release_all(&mut self, of: &[Kind]) -> Vec<u64> {
+        let late = std::mem::take(&mut self.late).into_sorted_vec();
+        let freed = |late: &Reverse<(Time, u64, Op)>| of.iter().any(|of| of.op() == late.0.2);
+        let (free, kept): (Vec<_>, Vec<_>) = late.into_iter().rev().partition(freed);
+        self.late = kept.into();
+        free.into_iter().map(|Reverse((_, task, _))| task).collect()
     }
 }
 

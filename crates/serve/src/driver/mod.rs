@@ -35,6 +35,7 @@ use crate::inbox::{Inbox, Request};
 use crate::live::shadow::{self, Shadow};
 use crate::live::snapshot::{Snapshot, Window};
 use crate::lock::lock;
+use crate::order::Kind;
 use crate::outbox;
 use crate::report::Health;
 use crate::request::{Job, Message};
@@ -262,6 +263,10 @@ impl Driver {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
+        if self.inbox.is_closed() {
+            self.ready.extend(self.faults.release_all(&Kind::ALL));
+            self.submit_ready()?;
+        }
         self.take_round()?;
         self.look();
         if self.is_cut() {
@@ -420,6 +425,8 @@ impl Driver {
             }
             Message::Order(order, to) => {
                 let _ = to.send(self.order(order));
+                // Those that were kept and no longer are.
+                self.submit_ready()?;
             }
         }
         Ok(())

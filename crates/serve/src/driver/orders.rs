@@ -11,6 +11,8 @@ use crate::timing::Timing;
 /// The latest that commands can be made.
 const LATEST: Time = 600_000_000_000;
 
+const NO_REQUESTS: &str = "0 requests: expected at least one";
+
 /// How many commands, in words.
 fn number(requests: Option<u64>) -> String {
     match requests {
@@ -41,15 +43,17 @@ impl Driver {
                         "with --timing {timing} nothing takes time; expected a drive in real time"
                     ));
                 }
-                if ns > LATEST || requests == Some(0) {
-                    return Err(format!(
-                        "{}, {requests:?} requests: expected at most 10 minutes, at least one request",
-                        time(ns as f64)
-                    ));
+                if ns > LATEST {
+                    return Err(format!("{}: expected at most 10 minutes", time(ns as f64)));
+                }
+                if requests == Some(0) {
+                    return Err(NO_REQUESTS.into());
                 }
                 let of = if of.is_empty() { Kind::ALL.to_vec() } else { of };
                 standing.latency.retain(|late| !of.contains(&late.of));
-                if ns > 0 {
+                if ns == 0 {
+                    self.ready.extend(self.faults.release_all(&of));
+                } else {
                     standing.latency.extend(of.iter().map(|&of| Late { of, ns, requests_left: requests }));
                 }
                 let names: Vec<&str> = of.iter().map(|of| of.op().name()).collect();
@@ -62,7 +66,7 @@ impl Driver {
             }
             Order::Fail { of, requests } => {
                 if requests == Some(0) {
-                    return Err("0 requests: expected at least one".into());
+                    return Err(NO_REQUESTS.into());
                 }
                 standing.fail.retain(|late| late.of != of);
                 standing.fail.push(Late { of, ns: 0, requests_left: requests });
@@ -111,6 +115,7 @@ impl Driver {
                 standing.latency.clear();
                 standing.fail.clear();
                 standing.full = false;
+                self.ready.extend(self.faults.release_all(&Kind::ALL));
                 Ok("commands are on time and none fails".into())
             }
             Order::PowerCut if self.image.is_none() => {
