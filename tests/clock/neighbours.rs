@@ -255,7 +255,9 @@ fn http() {
     let (_dir, _server, place) = serve(&[]);
     compare("http", &place, |_| {
         let mut stream = UnixStream::connect(place.socket("http")).expect("a connection");
-        stream.write_all(b"GET /live.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sent");
+        stream
+            .write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("sent");
         let mut answer = vec![];
         stream.read_to_end(&mut answer).expect("an answer");
         assert!(answer.starts_with(b"HTTP/1.1 200 OK"));

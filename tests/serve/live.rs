@@ -164,8 +164,13 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
     };
     let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(20_000));
     for (bytes, expected) in [
-        (&b"GET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n"[..], "404"),
-        (b"GET /../../etc/passwd HTTP/1.1\r\nConnection: close\r\n\r\n", "404"),
+        (&b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"[..], "404"),
+        (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "404"),
+        (
+            b"GET http://localhost:18420/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "200",
+        ),
+        (b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", "400"),
         (b"POST /live.json HTTP/1.1\r\nConnection: close\r\n\r\n", "405"),
         (b"GET / HTTP/1.1\r\nContent-Length: 7\r\n\r\nabcdefg", "413"),
         (b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "400"),
@@ -181,9 +186,10 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
         );
     }
     // HEAD has the length and nothing else; two requests may share a connection.
-    let head = raw(at, b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n", Duration::from_secs(20));
+    let head = b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let head = raw(at, head, Duration::from_secs(20));
     assert!(head.contains("Content-Length: ") && head.ends_with("\r\n\r\n"), "{head}");
-    let two = b"HEAD /metrics HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let two = b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(raw(at, two, Duration::from_secs(20)).matches("HTTP/1.1 200 OK").count(), 2);
     // Noise of every kind.
     let mut draw = Stream::new(1, "noise");
@@ -198,7 +204,8 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
     let slow: Vec<TcpStream> = (0..32)
         .filter_map(|n| {
             let mut stream = TcpStream::connect(at).ok()?;
-            let words = if n % 2 == 0 { "GET / HT" } else { "GET /live.json HTTP/1.1\r\n\r\n" };
+            let words =
+                if n % 2 == 0 { "GET / HT" } else { "GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n" };
             stream.write_all(words.repeat(if n % 2 == 0 { 1 } else { 50 }).as_bytes()).ok()?;
             Some(stream)
         })
@@ -207,7 +214,9 @@ fn bad_requests_get_a_clean_status_and_hold_nobody_up() {
     drop(slow);
     // Whoever comes before the server has noticed that they are gone is turned away.
     let deadline = Instant::now() + Duration::from_secs(60);
-    while raw(at, b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n", Duration::from_secs(20)).is_empty() {
+    while raw(at, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Duration::from_secs(20))
+        .is_empty()
+    {
         assert!(Instant::now() < deadline, "nobody is let in");
         std::thread::sleep(Duration::from_millis(50));
     }

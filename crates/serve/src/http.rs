@@ -264,7 +264,18 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
             return Err(TOO_LARGE);
         }
     }
-    let target = request.path.unwrap_or("/");
+    let mut target = request.path.unwrap_or("/");
+    // RFC 9112, section 3.2: exactly one name; that of an absolute target goes first.
+    if request.version == Some(1) && hosts.len() != 1 || hosts.len() > 1 {
+        return Err(BAD_REQUEST);
+    }
+    if let Some((scheme, rest)) = target.split_once("://")
+        && scheme.eq_ignore_ascii_case("http")
+    {
+        let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        hosts = vec![host.to_owned()];
+        target = if path.starts_with('/') { path } else { "/" };
+    }
     let path = target.split(['?', '#']).next().unwrap_or("/").to_owned();
     Ok(Some((Request { hosts, path, head, keep }, used)))
 }
@@ -368,10 +379,12 @@ mod tests {
         let status =
             |text: &str| parse(text.as_bytes()).map(|r| r.map(|(r, used)| (r.path, r.head, r.keep, used)));
         let get = "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
+        let path = |text: &str| status(text).map(|r| r.map(|r| r.0));
         assert_eq!(status(&format!("{get}GET")), Ok(Some(("/metrics".into(), false, true, get.len()))));
         assert_eq!(status("GET / HTTP/1.0\r\n\r\n").map(|r| r.map(|r| r.2)), Ok(Some(false)));
         assert_eq!(
-            status("HEAD / HTTP/1.1\r\nconnection: x, Close\r\n\r\n").map(|r| r.map(|r| (r.1, r.2))),
+            status("HEAD / HTTP/1.1\r\nHost: a\r\nconnection: x, Close\r\n\r\n")
+                .map(|r| r.map(|r| (r.1, r.2))),
             Ok(Some((true, false)))
         );
         assert_eq!(status("GET / HTTP/1.1\r\nHos"), Ok(None));
@@ -380,6 +393,19 @@ mod tests {
         assert_eq!(status("\x16\x03\x01\x02"), Err(BAD_REQUEST));
         assert_eq!(status("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), Err(TOO_LARGE));
         assert_eq!(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(TOO_LARGE));
+        // RFC 9112, section 3.2: an HTTP/1.1 request has one Host, also if its target is absolute.
+        assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), Err(BAD_REQUEST));
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"), Err(BAD_REQUEST));
+        for (target, expected) in [
+            ("http://localhost:1/metrics", "/metrics"),
+            ("HTTP://[::1]/live.json?x", "/live.json"),
+            ("http://localhost", "/"),
+            ("http://localhost?x/y", "/"),
+            ("ftp://localhost/", "ftp://localhost/"),
+        ] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(path(&text), Ok(Some(expected.into())), "{target}");
+        }
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS + 1));
         assert_eq!(status(&many), Err(HEAD_TOO_LARGE));
     }
@@ -387,22 +413,23 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_are_answered() {
         let names = Names { machine: "work".into() };
-        let meant = |hosts: &str| {
-            let text = format!("GET / HTTP/1.1\r\n{hosts}\r\n");
+        let meant = |target: &str, host: &str| {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
             let request = parse(text.as_bytes()).ok().flatten().expect("a request").0;
             names.are_meant(&request)
         };
         for good in
             ["127.0.0.1:8420", "[::1]:8420", "[fe80::1]", "192.0.2.1", "localhost", "LocalHost:1", "Work:80"]
         {
-            assert!(meant(&format!("Host: {good}\r\n")), "{good}");
+            assert!(meant("/", good) && meant(&format!("http://{good}/"), "example.org"), "{good}");
         }
         for bad in
             ["example.org", "127.0.0.1.example.org:8420", "localhost.example.org", "work.example.org", ""]
         {
-            assert!(!meant(&format!("Host: {bad}\r\n")), "{bad}");
+            assert!(!meant("/", bad) && !meant(&format!("http://{bad}/"), "localhost"), "{bad}");
         }
-        assert!(meant("") && !meant("Host: localhost\r\nhost: example.org\r\n"));
+        let old = parse(b"GET / HTTP/1.0\r\n\r\n").ok().flatten().expect("a request").0;
+        assert!(names.are_meant(&old), "HTTP/1.0 needs no name");
     }
 
     #[test]

@@ -93,7 +93,8 @@ impl Ticket {
         if !self.structured {
             return (wire::simple_reply(0, self.cookie), data);
         }
-        if !self.read {
+        // Data of no bytes are none: proto.md has them be one at least.
+        if !self.read || data.is_empty() {
             return (wire::last_chunk(wire::chunk::NONE, self.cookie, 0), vec![]);
         }
         let mut head = wire::last_chunk(wire::chunk::OFFSET_DATA, self.cookie, 8 + data.len() as u32);

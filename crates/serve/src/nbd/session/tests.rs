@@ -159,6 +159,10 @@ fn answers_have_the_shape_that_was_agreed_on() {
     let (head, data) = ticket(true, command::READ).answer(Ok(vec![1, 2]));
     assert_eq!(head, b"\x66\x8e\x33\xef\0\x01\0\x01\0\0\0\0\0\0\0\x07\0\0\0\x0a\0\0\0\0\0\0\x10\0");
     assert_eq!(data, [1, 2]);
+    // proto.md: the length of a chunk of data "MUST be at least 9".
+    let (head, data) = ticket(true, command::READ).answer(Ok(vec![]));
+    assert_eq!(head, b"\x66\x8e\x33\xef\0\x01\0\0\0\0\0\0\0\0\0\x07\0\0\0\0");
+    assert!(data.is_empty());
     let (head, data) = ticket(true, command::TRIM).answer(Ok(vec![]));
     assert_eq!((head.len(), data.len(), wire::u16_at(&head, 6)), (20, 0, Some(wire::chunk::NONE)));
     let (head, _) = ticket(true, command::READ).answer(Err(Fault::Image));
