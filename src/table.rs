@@ -303,13 +303,28 @@ fn rest(t: &mut String, s: &Summary) {
     lifetime(t, s);
     let f = &s.faults;
     if f.program_failures + f.erase_failures + f.unreadable_sectors > 0 || f.read_only {
+        let mut read_only = String::new();
+        if f.read_only {
+            read_only += "; READ-ONLY";
+            if f.programs_lost > 0 {
+                read_only += ": no page was left to repeat a program in";
+            } else if f.program_failures + f.erase_failures > 0 {
+                read_only += ": too few good blocks are left";
+            }
+            if f.buffered_sectors > 0 {
+                let _ = write!(read_only, "; {} sectors in RAM are not on flash", count(f.buffered_sectors));
+            }
+        }
+        let lost = match f.programs_lost {
+            0 => String::new(),
+            lost => format!(" and {} lost", count(lost)),
+        };
         let _ = writeln!(
             t,
-            "faults    {} programs failed and were repeated, {} blocks taken out of use, {} sectors unreadable{}",
-            count(f.program_failures),
+            "faults    {} programs failed and were repeated{lost}, {} blocks taken out of use, {} sectors unreadable{read_only}",
+            count(f.program_failures - f.programs_lost),
             count(f.erase_failures),
             count(f.unreadable_sectors),
-            if f.read_only { "; READ-ONLY: too few good blocks are left" } else { "" }
         );
     }
     let r = &s.recovery;

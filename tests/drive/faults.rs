@@ -105,6 +105,165 @@ fn a_program_that_fails_costs_a_block_and_nothing_else() {
     assert!(retired >= 12, "{retired} blocks were taken out of use");
 }
 
+/// A drive of `planes` planes of 100 blocks, 50% over-provisioning, in its steady state: collection has taken all
+/// that is not its reserve.
+fn steady(planes: u32, faults: FaultConfig) -> DeviceConfig {
+    let mut config = device(faults);
+    (config.geometry.channels, config.geometry.planes_per_die) = (1, planes);
+    (config.geometry.blocks_per_plane, config.geometry.pages_per_block) = (100, 32);
+    (config.op_ratio, config.precondition.steady) = (0.5, true);
+    config
+}
+
+fn write(ssd: &mut Ssd, lsn: u64, stamp: u64, fua: bool) -> Status {
+    let data: Vec<u8> = (lsn..lsn + 8).flat_map(|lsn| (stamp << 32 | lsn).to_le_bytes()).collect();
+    let now = ssd.now();
+    ssd.submit(now, &Command { id: stamp, op: Op::Write, lsn, sectors: 8, fua, stream: 0, data: &data });
+    let mut done = vec![];
+    while done.is_empty() {
+        let next = ssd.next_event().expect("the device is stuck");
+        ssd.advance(next, &mut done);
+    }
+    done[0].status
+}
+
+/// Random writes of pages until one is not taken, `most` at most: what each sector holds then, and the last answer.
+fn write_on(ssd: &mut Ssd, most: u64, fua: bool) -> (Vec<u64>, Status) {
+    let sectors = ssd.layout().logical_sectors;
+    let mut held = vec![0; sectors as usize];
+    let mut draw = Stream::new(3, "faults");
+    for n in 1..=most {
+        let lsn = draw.below(sectors / 8) * 8;
+        match write(ssd, lsn, n, fua) {
+            Status::Ok => (lsn..lsn + 8).for_each(|lsn| held[lsn as usize] = n << 32 | lsn),
+            other => return (held, other),
+        }
+    }
+    (held, Status::Ok)
+}
+
+#[test]
+fn a_program_that_fails_in_the_steady_state_is_repeated_and_its_block_emptied() {
+    for number in (300..3_000).step_by(90) {
+        let faults = FaultConfig { programs: vec![number, number + 1], ..FaultConfig::default() };
+        let mut ssd = Ssd::new(&steady(1, faults), UNIT, 1).expect("valid");
+        let (held, last) = write_on(&mut ssd, 6_000, true);
+        let counts = (ssd.stats().program_failures, ssd.stats().programs_lost, ssd.inspect().blocks[3]);
+        assert_eq!((last, ssd.is_read_only()), (Status::Ok, false), "program {number}: {counts:?}");
+        // Both may have been of one block.
+        assert!(counts == (2, 0, 2) || counts == (2, 0, 1), "program {number}: {counts:?}");
+        let sectors = ssd.layout().logical_sectors;
+        let read = run(&mut ssd, Op::Read, 0, sectors, 1);
+        assert_eq!((read.status, words(&read)), (Status::Ok, held), "program {number}");
+        ssd.check();
+    }
+}
+
+#[test]
+fn failing_programs_use_up_the_spare_blocks_before_the_drive_takes_no_more_writes() {
+    for (planes, rate, seed) in [(1, 3e-4, 1), (1, 1e-3, 2), (1, 1e-2, 3), (4, 3e-4, 4), (4, 1e-2, 5)] {
+        let what = format!("{planes} planes, {rate}");
+        let faults = FaultConfig { program_rate: rate, ..FaultConfig::default() };
+        let mut ssd = Ssd::new(&steady(planes, faults), UNIT, seed).expect("valid");
+        let layout = ssd.layout().clone();
+        let (held, last) = write_on(&mut ssd, 1_000_000, false);
+        assert_eq!((last, ssd.stats().programs_lost), (Status::ReadOnly, 0), "{what}");
+        // One plane has a block too few, the others have enough; which blocks fail is a matter of chance.
+        let bad = |plane| 100 - ssd.flash().blocks().good(plane);
+        let spare = 100 - layout.least_blocks;
+        let bad: Vec<u32> = (0..planes).map(bad).collect();
+        assert_eq!(bad.iter().max(), Some(&(spare + 1)), "{what}: {bad:?}");
+        println!("{what}: {bad:?} bad, {} programs failed", ssd.stats().program_failures);
+        let read = run(&mut ssd, Op::Read, 0, layout.logical_sectors, 1);
+        assert_eq!((read.status, words(&read)), (Status::Ok, held), "{what}");
+        ssd.check();
+    }
+}
+
+#[test]
+fn who_waits_for_a_program_that_is_lost_is_told() {
+    // With mapping units of a sector both writes wait for the same program.
+    for unit in [0, 512] {
+        let mut config = steady(1, FaultConfig::default());
+        config.precondition.steady = false;
+        config.mapping.unit_bytes = unit;
+        let mut ssd = Ssd::new(&config, UNIT, 1).expect("valid");
+        let sectors = if unit == 512 { 1 } else { 8 };
+        let order = |ssd: &mut Ssd, id, op, fua| {
+            let data: Vec<u8> = if op == Op::Write { vec![1; 8 * sectors as usize] } else { vec![] };
+            let (lsn, sectors) = if op == Op::Flush { (0, 0) } else { (id * sectors, sectors) };
+            let now = ssd.now();
+            ssd.submit(now, &Command { id, op, lsn, sectors, fua, stream: 0, data: &data });
+        };
+        assert!(ssd.lose_die(0));
+        order(&mut ssd, 0, Op::Write, true);
+        order(&mut ssd, 1, Op::Write, true);
+        order(&mut ssd, 2, Op::Flush, false);
+        let mut done = vec![];
+        while let Some(next) = ssd.next_event() {
+            ssd.advance(next, &mut done);
+        }
+        let mut ended: Vec<_> = done.iter().map(|c| (c.id, c.status)).collect();
+        ended.sort_unstable_by_key(|end| end.0);
+        assert_eq!(ended, [0, 1, 2].map(|id| (id, Status::MediaError)), "unit {unit}");
+        assert!(ssd.is_read_only() && ssd.stats().programs_lost > 0);
+        let read = run(&mut ssd, Op::Read, 0, sectors, 3);
+        assert_eq!((read.status, read.unreadable), (Status::MediaError, vec![(0, sectors)]));
+    }
+}
+
+#[test]
+fn capacitors_keep_what_a_worn_out_drive_has_taken() {
+    for seed in 0..16 {
+        let faults = FaultConfig { program_rate: 0.01, ..FaultConfig::default() };
+        let mut config = steady(1 + seed as u32 % 4, faults);
+        (config.recovery.plp, config.buffer.bytes) = (true, 64 << 10);
+        config.geometry.blocks_per_plane = 51;
+        let mut ssd = Ssd::new(&config, UNIT, seed).expect("valid");
+        let (held, last) = write_on(&mut ssd, 1_000_000, false);
+        assert_eq!(last, Status::ReadOnly, "seed {seed}");
+        let sectors = ssd.layout().logical_sectors;
+        let flush = run(&mut ssd, Op::Flush, 0, 0, 1).status;
+        let inspection = ssd.inspect();
+        assert_eq!((flush, inspection.buffered), (Status::Ok, 0), "seed {seed}");
+        let mut ssd = Ssd::power_on(&config, ssd.cut_power(), seed).expect("valid");
+        let read = run(&mut ssd, Op::Read, 0, sectors, 2);
+        assert_eq!((read.status, words(&read)), (Status::Ok, held), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_flush_of_what_finds_no_room_is_refused_though_capacitors_hold_it() {
+    let mut config = device(FaultConfig::default());
+    (config.recovery.plp, config.buffer.bytes) = (true, 64 << 10);
+    let mut ssd = Ssd::new(&config, UNIT, 1).expect("valid");
+    assert_eq!(write(&mut ssd, 0, 1, false), Status::Ok);
+    // Nothing can be programmed any more.
+    let dies = config.geometry.dies();
+    (0..dies).for_each(|die| assert!(ssd.lose_die(die)));
+    assert_eq!(run(&mut ssd, Op::Flush, 0, 0, 2).status, Status::Ok, "it is safe in RAM");
+    ssd.set_read_only(true);
+    assert!(ssd.inspect().to_string().contains("8 sectors that were taken are not on flash"));
+    assert_eq!(run(&mut ssd, Op::Flush, 0, 0, 3).status, Status::MediaError);
+}
+
+/// Columns of a superblock that fail in one step: it is closed once, and opened again after its erase.
+#[test]
+fn columns_of_a_superblock_may_fail_at_once() {
+    for (parity, seed) in (0..8).flat_map(|seed| [(0, seed), (4, seed)]) {
+        let mut config = device(FaultConfig { program_rate: 0.1, ..FaultConfig::default() });
+        (config.geometry.chips_per_channel, config.geometry.blocks_per_plane) = (2, 60);
+        config.scheme.striping = "superblock".into();
+        config.superblock.parity = parity;
+        config.timing.untimed = true;
+        let mut ssd = Ssd::new(&config, UNIT, seed).expect("valid");
+        let mut oracle = Oracle::of(&ssd);
+        torture::torture(&mut ssd, &mut oracle, &mut Stream::new(seed, "columns"), 3_000, 0);
+        assert_eq!(oracle.verdict(), Ok(()), "parity {parity}, seed {seed}");
+        assert!(ssd.stats().program_failures > 100);
+    }
+}
+
 #[test]
 fn without_spare_blocks_the_drive_reads_and_writes_no_more() {
     let config = device(FaultConfig { erase_rate: 0.05, ..FaultConfig::default() });

@@ -34,6 +34,10 @@ impl FaultConfig {
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
+    /// Whether programs can.
+    pub fn fail_programs(&self) -> bool {
+        self.program_rate > 0.0 || !self.programs.is_empty()
+    }
 }
 
 /// What can fail, counted.

@@ -559,7 +559,7 @@ impl DeviceConfig {
         let map_pages = if self.map_cache.bytes == 0 { 0 } else { table_pages };
         let factory_bad = blocks(self.wear.factory_bad);
         // Programs that fail are repeated in a block of their own.
-        let repeats = self.faults.program_rate > 0.0 || !self.faults.programs.is_empty();
+        let repeats = self.faults.fail_programs();
         // Kept beside the data: the reserve, the open blocks (data and system), and one block whose
         // pages are all garbage, so that collection always gains. Translation pages and the
         // metadata log take pages like data.

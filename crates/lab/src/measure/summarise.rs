@@ -183,9 +183,11 @@ pub fn summarise(ssd: &Ssd, meter: &Meter, context: Context) -> Summary {
         recovery: context.recovery,
         faults: Faults {
             program_failures: stats.program_failures,
+            programs_lost: stats.programs_lost,
             erase_failures: stats.erase_failures,
             unreadable_sectors: stats.unreadable_sectors,
             read_only: ssd.is_read_only(),
+            buffered_sectors: ssd.buffer().filter(|_| ssd.is_read_only()).map_or(0, |b| b.sectors()),
         },
         integrity: context.integrity,
     }

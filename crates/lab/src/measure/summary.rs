@@ -609,14 +609,18 @@ group! {
 group! {
     /// Failures of the flash (`[faults]`, endurance).
     Faults {
-        /// Programs that failed and were repeated elsewhere.
+        /// Programs that failed and, but for those lost, were repeated elsewhere.
         program_failures: u64,
+        /// Of these, those that found no page to be repeated in: what they held is unreadable.
+        programs_lost: u64,
         /// Blocks that their last erase took out of use.
         erase_failures: u64,
         /// Sectors that host reads asked for and did not get; of a served drive also those that its image no longer had at the start.
         unreadable_sectors: u64,
-        /// The drive takes no more writes: too few good blocks are left.
+        /// The drive takes no more writes.
         read_only: bool,
+        /// Sectors that a read-only drive has taken and still holds in its write buffer.
+        buffered_sectors: u64,
     }
 }
 group! {

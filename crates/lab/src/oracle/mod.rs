@@ -208,12 +208,17 @@ impl Oracle {
 
     /// The request is complete.
     pub fn completed(&mut self, completion: &Completion) {
-        let Some(pending) = self.pending.remove(&completion.id) else {
+        let Some(mut pending) = self.pending.remove(&completion.id) else {
             let fault = Fault::NotUnderWay { status: completion.status };
             return self.complain(Some(completion.id), 0, fault);
         };
         let asked = if pending.op == Op::Read { pending.range.end - pending.range.start } else { 0 };
         self.expected += asked;
+        if pending.op == Op::Read {
+            // Since it was submitted, the drive may have said that it lost what it was writing.
+            let may = self.rules.loses_data && pending.allowed.has(Status::Ok);
+            pending.allowed = pending.allowed.or_if(may, Status::MediaError);
+        }
         if let Some((lsn, fault)) = misfit(&pending, completion, asked) {
             if completion.status != Status::Ok && !pending.covers.is_empty() {
                 self.put_back(pending.covers);
@@ -237,6 +242,11 @@ impl Oracle {
             }
             (Status::ReadOnly, op) => {
                 self.read_only |= op == Op::Write;
+                self.put_back(pending.covers);
+            }
+            (Status::MediaError, _) => {
+                // What was written may be unreadable from now on, and the drive has said so.
+                self.rules.loses_data = true;
                 self.put_back(pending.covers);
             }
             _ => {}
@@ -338,7 +348,7 @@ fn misfit(pending: &Pending, completion: &Completion, asked: u64) -> Option<(u64
     if found != expected {
         return Some((pending.lsn, Fault::Length { found, expected }));
     }
-    if status != Status::MediaError {
+    if status != Status::MediaError || pending.op != Op::Read {
         let &(lsn, sectors) = unreadable.first()?;
         return Some((lsn, Fault::Unreadable { sectors }));
     }

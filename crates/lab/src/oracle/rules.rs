@@ -25,7 +25,7 @@ impl Allowed {
         Self(1 << status as u16)
     }
     /// This answer as well, if `so`.
-    fn or_if(self, so: bool, status: Status) -> Self {
+    pub(super) fn or_if(self, so: bool, status: Status) -> Self {
         if so { Self(self.0 | 1 << status as u16) } else { self }
     }
     /// Whether the answer is one of them.
@@ -64,12 +64,14 @@ pub(super) struct Rules {
     pub wears_out: bool,
     /// It may lose sectors, and say so.
     pub loses_data: bool,
+    /// It may lose what it is writing, if it says so at once.
+    pub loses_writes: bool,
 }
 
 impl Rules {
     pub fn of(config: &DeviceConfig, sectors: u64) -> Self {
         let faults = &config.faults;
-        let programs = faults.program_rate > 0.0 || !faults.programs.is_empty();
+        let programs = faults.fail_programs();
         let erases = faults.erase_rate > 0.0 || !faults.erases.is_empty();
         let reads = faults.read_rate > 0.0 || !faults.reads.is_empty();
         let objects = config.scheme.has("flashalloc");
@@ -78,9 +80,10 @@ impl Rules {
             protected: config.recovery.plp,
             most_ranges: objects.then_some(config.streams.max_ranges),
             wears_out: programs || erases || config.cell.endurance > 0,
-            // A program that fails where no page is left to repeat it. Torn pages are no such case: what
-            // they held was not acknowledged as durable.
-            loses_data: reads || programs,
+            // Torn pages are no such case: what they held was not acknowledged as durable.
+            loses_data: reads,
+            // A program that fails where no page is left to repeat it.
+            loses_writes: programs,
         }
     }
 
@@ -95,11 +98,16 @@ impl Rules {
         let ok = Allowed::only(Status::Ok);
         match command.op {
             Op::FlashAlloc | Op::FlashFree => self.allowed_of_object(command, named),
-            Op::Flush => ok.or_if(self.wears_out, Status::ReadOnly),
+            Op::Flush => {
+                ok.or_if(self.wears_out, Status::ReadOnly).or_if(self.loses_writes, Status::MediaError)
+            }
             _ if !self.in_range((command.lsn, command.sectors)) => Allowed::only(Status::OutOfRange),
             Op::Read => ok.or_if(self.loses_data, Status::MediaError),
             Op::Write if read_only => Allowed::only(Status::ReadOnly),
-            Op::Write | Op::Trim => ok.or_if(self.wears_out, Status::ReadOnly),
+            Op::Write => {
+                ok.or_if(self.wears_out, Status::ReadOnly).or_if(self.loses_writes, Status::MediaError)
+            }
+            Op::Trim => ok.or_if(self.wears_out, Status::ReadOnly),
         }
     }
 

@@ -5,7 +5,14 @@ use super::*;
 
 /// A drive of 64 sectors that never fails and knows no objects.
 fn rules() -> Rules {
-    Rules { sectors: 64, protected: false, most_ranges: None, wears_out: false, loses_data: false }
+    Rules {
+        sectors: 64,
+        protected: false,
+        most_ranges: None,
+        wears_out: false,
+        loses_data: false,
+        loses_writes: false,
+    }
 }
 
 /// An oracle, and the host that tells it what it submits.
@@ -339,6 +346,34 @@ fn unreadable_sectors_are_named_in_order_and_only_where_some_may_be_lost() {
         (&[(9, u64::MAX)], u64::MAX),
     ] {
         read(true, Status::MediaError, ranges).complains(&Fault::Unreadable { sectors: wrong });
+    }
+}
+
+#[test]
+fn what_a_drive_was_writing_is_lost_only_if_it_says_so() {
+    let lost = Status::MediaError;
+    for (op, sectors) in [(Op::Write, 4), (Op::Flush, 0)] {
+        // Where no program fails, that is no answer.
+        let mut host = Host::new(rules());
+        let (id, _) = host.submit(op, 4, sectors, &[]);
+        host.answer(id, lost);
+        host.complains(&status(op, lost, Status::Ok));
+
+        let fails = || Host::new(Rules { loses_writes: true, ..rules() });
+        let mut host = fails();
+        host.write(4, 4);
+        let (id, _) = host.submit(op, 4, sectors, &[]);
+        host.answer(id, lost);
+        let (id, _) = host.submit(Op::Read, 4, 4, &[]);
+        host.complete(id, lost, &nothing(4), &[(4, 4)]);
+        assert_eq!(host.oracle.complaints(), []);
+        assert_eq!(host.oracle.unreadable(), 4);
+
+        let mut host = fails();
+        host.write(4, 4);
+        let (id, _) = host.submit(Op::Read, 4, 4, &[]);
+        host.complete(id, lost, &nothing(4), &[(4, 4)]);
+        host.complains(&status(Op::Read, lost, Status::Ok));
     }
 }
 

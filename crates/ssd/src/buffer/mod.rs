@@ -137,6 +137,10 @@ impl Buffer {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Sectors buffered (writes on their way to flash aside).
+    pub fn sectors(&self) -> u64 {
+        self.held
+    }
     /// Entries that do not fill their page.
     pub fn partial_pages(&self) -> u32 {
         self.partial

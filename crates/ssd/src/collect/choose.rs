@@ -58,7 +58,7 @@ impl Collect {
         dedicated_victim(flash, plane).filter(|&block| self.survivors_fit(flash, plane, block))
     }
 
-    fn survivors_fit(&self, flash: &Flash, plane: u32, block: Block) -> bool {
+    pub(super) fn survivors_fit(&self, flash: &Flash, plane: u32, block: Block) -> bool {
         let (space, media) = (flash.space(), flash.media());
         let open = space.left_in_open(plane, GroupId::Host(0), media)
             + space.left_in_open(plane, GroupId::System, media);

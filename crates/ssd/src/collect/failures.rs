@@ -1,7 +1,8 @@
 //! What the drive makes of programs that fail.
 //!
 //! A program that fails is repeated in another block, under the version of the first attempt, before
-//! anything that waits for it goes on. No further page of the block is written if its plane can spare the
+//! anything that waits for it goes on. Each plane has such a block standing by, because collection may be
+//! using the last free one. No further page of the block is written if its plane can spare the
 //! rest of it; its live pages are moved as soon as the plane can spare the room, and the erase behind
 //! that takes it out of use.
 
@@ -20,8 +21,12 @@ pub(super) struct Failures {
     doomed: Vec<Block>,
     /// Partially written blocks of which no further page is written.
     avoided: Vec<Block>,
-    /// The blocks that repeated programs go to, at most one in a plane.
+    /// The blocks that repeated programs go to, the older ones of a plane first.
     rescue: Vec<Block>,
+    /// Those of them in which a program failed, until another one stands by in their plane.
+    last_resort: Vec<Block>,
+    /// Programs may fail: each plane has such a block before one does.
+    expected: bool,
     /// Copies of garbage collection that were repeated in another plane, and whose job they are of.
     strays: Vec<(OpId, u32)>,
 }
@@ -29,7 +34,7 @@ pub(super) struct Failures {
 impl Failures {
     /// Open blocks that the frontiers do not know.
     pub fn blocks_apart(&self) -> Vec<Block> {
-        [self.avoided.as_slice(), &self.rescue].concat()
+        [self.avoided.as_slice(), &self.rescue, &self.last_resort].concat()
     }
 
     /// A program failed: it is ordered again elsewhere. False if there is no page left.
@@ -40,12 +45,14 @@ impl Failures {
         let block = flash.geometry().block_of(from);
         let plane = flash.geometry().plane_of(block);
         let full = flash.array().is_full(block);
-        if self.rescue.contains(&block) {
-            self.rescue.retain(|&b| b != block);
-            self.avoided.push(block);
+        if let Some(at) = self.rescue.iter().position(|&b| b == block) {
+            self.last_resort.push(self.rescue.remove(at));
         } else if !full
             && !self.avoided.contains(&block)
-            && flash.space().spare(plane) > flash.space().limits().soft
+            && !self.last_resort.contains(&block)
+            // Of a superblock several columns may fail at once: the first failure may have closed it.
+            && flash.blocks().state(block) == State::Open
+            && can_spare(plane, flash)
         {
             let (space, media) = flash.space_and_media();
             space.avoid(block, media);
@@ -55,6 +62,7 @@ impl Failures {
         work.keeper.doubt(flash, seq);
         let class = PageClass::of_label(flash.array().oob(from).stream);
         let Some(to) = self.rescue_page(plane, flash) else {
+            flash.stats_mut().programs_lost += 1;
             flash.media_mut().abandon(op);
             flash.set_read_only(true);
             return false;
@@ -67,29 +75,58 @@ impl Failures {
         true
     }
 
+    /// Whether programs may fail, so that blocks stand by for them.
+    #[inline]
+    pub fn are_expected(&self) -> bool {
+        self.expected
+    }
+    pub fn expect(&mut self) {
+        self.expected = true;
+    }
+
+    /// Takes a block of `plane` for repeated programs if less than half of one is left, as long as that leaves
+    /// collection what it works with.
+    pub fn stand_by(&mut self, plane: u32, flash: &mut Flash) {
+        let pages = flash.geometry().pages_per_block;
+        let of_plane = |block: &Block| flash.geometry().plane_of(*block) == plane;
+        let left = |&block: &Block| pages - flash.array().pages_programmed(block);
+        let left: u32 = self.rescue.iter().filter(|block| of_plane(block)).map(left).sum();
+        let space = flash.space();
+        if 2 * left >= pages || space.spare(plane) <= space.limits().hard {
+            return;
+        }
+        let (failed, others): (Vec<Block>, Vec<Block>) =
+            self.last_resort.iter().copied().partition(|block| of_plane(block));
+        let Some(block) = flash.space_mut().blocks_mut().take_free(plane, false) else { return };
+        flash.space_mut().look_at(plane);
+        self.rescue.push(block);
+        self.last_resort = others;
+        for block in failed {
+            self.avoided.push(block);
+            self.close(block, flash);
+        }
+    }
+
     /// A page for a repeated program: in a block that nothing else is written to, because whatever is on
-    /// order in another block may wait for just this program.
+    /// order in another block may wait for just this program. Rather than lose what it holds, the drive goes
+    /// on in a block in which a program failed, and takes at last what collection works with.
     fn rescue_page(&mut self, plane: u32, flash: &mut Flash) -> Option<Ppn> {
         let others = (0..flash.geometry().planes()).filter(|&p| p != plane);
-        std::iter::once(plane).chain(others).find_map(|plane| {
-            let at = self.rescue.iter().position(|&b| flash.geometry().plane_of(b) == plane);
-            let at = match at {
-                Some(at) => at,
-                None => {
-                    let block = flash.space_mut().blocks_mut().take_free(plane, false)?;
-                    flash.space_mut().look_at(plane);
-                    self.rescue.push(block);
-                    self.rescue.len() - 1
-                }
-            };
-            let block = self.rescue[at];
-            let slots = flash.array().slots();
-            let last = flash.array().pages_programmed(block) + slots == flash.geometry().pages_per_block;
-            if last {
-                self.rescue.swap_remove(at);
+        let planes = || std::iter::once(plane).chain(others.clone());
+        for plane in planes() {
+            self.stand_by(plane, flash);
+            if let Some(ppn) = next_page(&mut self.rescue, plane, flash) {
+                return Some(ppn);
             }
-            flash.array().next_strict(block)
-        })
+        }
+        if let Some(ppn) = planes().find_map(|plane| next_page(&mut self.last_resort, plane, flash)) {
+            return Some(ppn);
+        }
+        let (plane, block) = planes()
+            .find_map(|plane| Some((plane, flash.space_mut().blocks_mut().take_free(plane, false)?)))?;
+        flash.space_mut().look_at(plane);
+        self.rescue.push(block);
+        next_page(&mut self.rescue, plane, flash)
     }
 
     /// The plane whose collection job ordered the copy `op`, which ran in `plane`.
@@ -134,12 +171,38 @@ impl Failures {
         if self.doomed.is_empty() {
             return None;
         }
-        let spare = flash.space().spare(plane) > flash.space().limits().soft;
+        let spare = can_spare(plane, flash);
         let at = self.doomed.iter().position(|&block| {
             flash.geometry().plane_of(block) == plane && (spare || flash.blocks().valid(block) == 0)
         })?;
         Some(self.doomed.swap_remove(at))
     }
+
+    /// Of the superblocks of `plane` in which a program failed, the one with the fewest live pages: another block may
+    /// take the place of the one that failed, so that emptying it gains room. It stays one to be emptied.
+    pub fn emptiest(&self, plane: u32, flash: &Flash) -> Option<Block> {
+        let of_plane = |block: &Block| flash.geometry().plane_of(*block) == plane;
+        let doomed = self.doomed.iter().copied().filter(|_| flash.array().width() > 1);
+        doomed.filter(of_plane).min_by_key(|&block| flash.blocks().valid(block))
+    }
+    pub fn take(&mut self, block: Block) {
+        self.doomed.retain(|&b| b != block);
+    }
+}
+
+/// The next page of the first of `blocks` in `plane`, which leaves them with its last one.
+fn next_page(blocks: &mut Vec<Block>, plane: u32, flash: &Flash) -> Option<Ppn> {
+    let at = blocks.iter().position(|&block| flash.geometry().plane_of(block) == plane)?;
+    let (block, array) = (blocks[at], flash.array());
+    if array.pages_programmed(block) + array.slots() == flash.geometry().pages_per_block {
+        blocks.remove(at);
+    }
+    array.next_strict(block)
+}
+
+/// Whether `plane` can spare a block's worth of pages: collection holds no more than this once it has made room.
+fn can_spare(plane: u32, flash: &Flash) -> bool {
+    flash.space().spare(plane) >= flash.space().limits().kept
 }
 
 /// What a page stood for when its program failed.

@@ -30,6 +30,9 @@ impl Collect {
 
     pub(super) fn collect_plane(&mut self, plane: u32, work: &mut Work<'_>) {
         let slot = plane as usize;
+        if self.failures.are_expected() {
+            self.failures.stand_by(plane, work.flash);
+        }
         if work.flash.gathers() {
             work.flash.forget_copy_read();
             self.erase_set_aside(plane, false, work);
@@ -190,6 +193,14 @@ impl Collect {
             && work.schemes.objects().is_some_and(|objects| objects.end_oldest(work.flash))
         {
             victim = self.choose(plane, Need::Room, work);
+        }
+        if need == Some(Need::Room)
+            && victim.is_none()
+            && let Some(block) = self.failures.emptiest(plane, work.flash)
+            && self.survivors_fit(work.flash, plane, block)
+        {
+            self.failures.take(block);
+            return self.begin(plane, block, Purpose::Room, work.flash);
         }
         let space = work.flash.space_mut();
         let stuck = need.is_some_and(|need| need != Need::CheapRoom) && victim.is_none();

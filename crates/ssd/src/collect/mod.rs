@@ -122,6 +122,12 @@ impl Collect {
         repeated
     }
 
+    /// Programs may fail: a block of each plane stands by for those that do.
+    pub(crate) fn expect_failures(&mut self, flash: &mut Flash) {
+        self.failures.expect();
+        (0..flash.geometry().planes()).for_each(|plane| self.failures.stand_by(plane, flash));
+    }
+
     /// Whether failures have taken anything from the drive since power-on.
     pub(crate) fn has_failed(flash: &Flash) -> bool {
         flash.stats().program_failures + flash.stats().erase_failures > 0 || flash.is_read_only()

@@ -9,6 +9,7 @@ use std::fmt;
 use nandle_nand::{BlockCondition, Note, PageUse, Ppn};
 
 use super::Ssd;
+use crate::buffer::Buffer;
 use crate::durability::Durability;
 use crate::flash::Record;
 use crate::space::State;
@@ -42,8 +43,12 @@ pub struct Inspection {
     pub blocks: [u64; 4],
     /// Erases of the least and of the most worn good block.
     pub erases: (u32, u32),
-    /// The drive takes no more writes: too few good blocks are left.
+    /// The drive takes no more writes.
     pub read_only: bool,
+    /// Why: too few good blocks are left for all logical pages and the reserve.
+    pub worn_out: bool,
+    /// Sectors that it has taken and holds in its write buffer.
+    pub buffered: u64,
 }
 
 impl Inspection {
@@ -61,7 +66,12 @@ impl fmt::Display for Inspection {
         writeln!(f, "blocks    {free} free, {open} open, {closed} closed, {bad} bad")?;
         writeln!(f, "erases    {} to {} per good block", self.erases.0, self.erases.1)?;
         if self.read_only {
-            writeln!(f, "state     read-only: too few good blocks are left")?;
+            let why = if self.worn_out { ": too few good blocks are left" } else { "" };
+            let held = match self.buffered {
+                0 => String::new(),
+                sectors => format!("; {sectors} sectors that were taken are not on flash"),
+            };
+            writeln!(f, "state     read-only{why}{held}")?;
         }
         for finding in &self.findings {
             let verdict = if finding.wrong == 0 { "ok".into() } else { format!("{} WRONG", finding.wrong) };
@@ -103,6 +113,8 @@ impl Ssd {
             blocks: [0; 4],
             erases: (u32::MAX, 0),
             read_only: self.is_read_only(),
+            worn_out: !self.flash.space().fits(),
+            buffered: self.buffer.as_ref().map_or(0, Buffer::sectors),
         };
         self.inspect_map(&mut out, &mut referred);
         self.inspect_system(&mut out, &mut referred);

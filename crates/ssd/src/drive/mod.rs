@@ -71,6 +71,8 @@ pub struct Ssd {
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of a barrier.
     flushes: VecDeque<(u32, u32)>,
+    /// The barrier of a program whose contents were lost, until a flush has said so.
+    lost_behind: Option<u32>,
     reads: Reads,
     outstanding: u32,
     /// Since when the front of the queue waits for free blocks, and for buffer room.
@@ -100,6 +102,7 @@ impl Ssd {
     pub fn new(config: &DeviceConfig, unit: usize, seed: u64) -> Result<Self, ConfigError> {
         let mut ssd = Self::assemble(config, seed, |nand| Nand::new(nand, unit))?;
         ssd.format(seed);
+        ssd.expect_failures();
         Ok(ssd)
     }
 
@@ -157,6 +160,7 @@ impl Ssd {
             wait_for: Waiting::default(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
+            lost_behind: None,
             reads: Reads::new(),
             outstanding: 0,
             stalled: None,
@@ -179,6 +183,13 @@ impl Ssd {
             plan,
             logical_pages,
         )
+    }
+
+    /// Where programs may fail, blocks stand by for those that do.
+    fn expect_failures(&mut self) {
+        if self.config.faults.fail_programs() {
+            self.collect.expect_failures(&mut self.flash);
+        }
     }
 
     /// From now on `scheme`, from outside of the crate, is asked before the drive's own, and after those

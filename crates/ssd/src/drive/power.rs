@@ -69,6 +69,7 @@ impl Ssd {
         self.recovery = Some(report);
         let fits = self.flash.space().fits();
         self.flash.set_read_only(!fits);
+        self.expect_failures();
         self.run_collection();
         self.flash.media_mut().settle();
     }

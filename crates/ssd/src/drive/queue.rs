@@ -326,7 +326,12 @@ impl Ssd {
     }
 
     fn flush(&mut self, slot: u32) -> Option<Blocked> {
-        if self.ram_is_durable() {
+        // Nor would capacitors find room for what a drive without any holds.
+        let stays = self.flash.is_read_only() && self.buffer.as_ref().is_some_and(|b| !b.is_empty());
+        if self.ram_is_durable() && !stays {
+            if self.lost_behind.take().is_some() {
+                self.requests[slot].status = Status::MediaError;
+            }
             self.release(slot);
             return None;
         }
@@ -358,6 +363,11 @@ impl Ssd {
                 return;
             }
             self.flushes.pop_front();
+            // Barriers are numbered in turn, and the numbers wrap around.
+            if self.lost_behind.is_some_and(|lost| barrier.wrapping_sub(lost) as i32 >= 0) {
+                self.lost_behind = None;
+                self.requests[slot].status = Status::MediaError;
+            }
             self.release(slot);
         }
     }

@@ -1,6 +1,6 @@
 //! Time: what happens next, and what follows from it.
 
-use nandle_io::{Completion, Op};
+use nandle_io::{Completion, Op, Status};
 use nandle_nand::{Cause, Done, Kind, Time};
 
 use super::Ssd;
@@ -176,13 +176,17 @@ impl Ssd {
             }
             return self.collect.program_done::<PLAIN>(done.ppn, &mut self.flash);
         }
-        if done.failed && done.kind == Kind::Program {
+        let lost = done.failed && done.kind == Kind::Program;
+        if lost {
             let Self { flash, schemes, durability, collect, .. } = self;
             if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {
                 return;
             }
         }
         let left = self.flash.media_mut().leave(done);
+        if lost {
+            self.note_loss(&left);
+        }
         if self.operations.is_some() {
             let request = left.request.map(|slot| self.requests[slot].id);
             self.note_operation(done, request);
@@ -201,8 +205,21 @@ impl Ssd {
             self.release(slot);
         }
         while !PLAIN && let Some(slot) = self.flash.media_mut().next_joined(done.op) {
+            if lost {
+                self.requests[slot].status = Status::MediaError;
+            }
             self.release(slot);
         }
+    }
+
+    /// A program failed, and no page was left to repeat it: who waits for what it held is told, and so is the flush that
+    /// covers it.
+    #[cold]
+    fn note_loss(&mut self, left: &Left) {
+        if let Some(slot) = left.request {
+            self.requests[slot].status = Status::MediaError;
+        }
+        self.lost_behind = left.barrier.or(self.lost_behind);
     }
 
     #[inline(always)]

@@ -45,8 +45,10 @@ pub struct Stats {
     pub cache_hits: u64,
     /// And those that did not.
     pub cache_misses: u64,
-    /// Programs that failed and were repeated elsewhere.
+    /// Programs that failed and, but for those lost, were repeated elsewhere.
     pub program_failures: u64,
+    /// Of these, those for which no page was left: what they held is unreadable.
+    pub programs_lost: u64,
     /// Blocks that an erase took out of use: it failed, or a program in it had, or it was worn out.
     pub erase_failures: u64,
     /// Sectors that host reads asked for and the flash did not return.
