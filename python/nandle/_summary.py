@@ -332,13 +332,17 @@ class Faults(Record):
     """Failures of the flash (`[faults]`, endurance)."""
 
     program_failures: int
-    """Programs that failed and were repeated elsewhere."""
+    """Programs that failed and, but for those lost, were repeated elsewhere."""
+    programs_lost: int
+    """Of these, those that found no page to be repeated in: what they held is unreadable."""
     erase_failures: int
     """Blocks that their last erase took out of use."""
     unreadable_sectors: int
     """Sectors that host reads asked for and did not get; of a served drive also those that its image no longer had at the start."""
     read_only: bool
-    """The drive takes no more writes: too few good blocks are left."""
+    """The drive takes no more writes."""
+    buffered_sectors: int
+    """Sectors that a read-only drive has taken and still holds in its write buffer."""
 
 
 class Integrity(Record):
