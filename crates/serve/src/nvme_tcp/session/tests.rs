@@ -60,14 +60,19 @@ fn connect(subsystem: &Subsystem, queue: u16, controller: u16) -> Vec<u8> {
     capsule(&sqe, &data)
 }
 
+/// Sets CC to this.
+fn configure(value: u32) -> Vec<u8> {
+    let mut set = [0; SQE];
+    (set[0], set[44]) = (op::FABRICS, 0x14);
+    put(&mut set, 48, &value.to_le_bytes());
+    capsule(&set, &[])
+}
+
 /// A subsystem with a controller that is enabled, its admin queue and an I/O queue.
 fn connected() -> (Subsystem, Session, Session) {
     let mut subsystem = subsystem();
     let (mut admin, mut io) = (session(), session());
-    let mut enable = [0; SQE];
-    (enable[0], enable[44]) = (op::FABRICS, 0x14);
-    put(&mut enable, 48, &0x0046_0001_u32.to_le_bytes());
-    let bytes = [initialise(0), connect(&subsystem, 0, 0xffff), capsule(&enable, &[])].concat();
+    let bytes = [initialise(0), connect(&subsystem, 0, 0xffff), configure(0x0046_0001)].concat();
     feed(&mut admin, &mut subsystem, &bytes);
     let (id, _) = admin.queue().expect("a controller");
     let bytes = [initialise(0), connect(&subsystem, 1, id)].concat();
@@ -314,12 +319,6 @@ fn every_command_that_fails_is_in_the_error_log() {
 fn a_queue_from_before_a_reset_is_gone_and_its_end_is_not_that_of_the_next() {
     let (mut subsystem, mut admin, mut io) = connected();
     let (id, _) = admin.queue().expect("a controller");
-    let configure = |value: u32| {
-        let mut set = [0; SQE];
-        (set[0], set[44]) = (op::FABRICS, 0x14);
-        put(&mut set, 48, &value.to_le_bytes());
-        capsule(&set, &[])
-    };
     let said = feed(&mut admin, &mut subsystem, &configure(0));
     assert!(said.contains(&Action::CloseQueues(id)), "{said:?}");
     feed(&mut admin, &mut subsystem, &configure(0x0046_0001));
@@ -345,12 +344,6 @@ fn a_queue_from_before_a_reset_is_gone_and_its_end_is_not_that_of_the_next() {
 fn a_shutdown_is_complete_with_its_flush_unless_that_fails() {
     let (mut subsystem, mut admin, _) = connected();
     let (id, _) = admin.queue().expect("a controller");
-    let configure = |value: u32| {
-        let mut set = [0; SQE];
-        (set[0], set[44]) = (op::FABRICS, 0x14);
-        put(&mut set, 48, &value.to_le_bytes());
-        capsule(&set, &[])
-    };
     let mut get = [0; SQE];
     (get[0], get[4], get[44]) = (op::FABRICS, op::PROPERTY_GET, 0x1c);
     let status = |admin: &mut Session, subsystem: &mut Subsystem| {
