@@ -41,6 +41,9 @@ pub enum Rule {
     AtMost(f64),
     /// A bound: below the paper's figure.
     Below,
+    /// A range of ratios: between its ends, the lesser first. How far ours may be off is the paper's to say, so there is
+    /// no margin beside.
+    Within([f64; 2]),
 }
 
 /// What became of a claim.
@@ -88,7 +91,7 @@ pub struct Claim {
     pub what: String,
     /// What stood in for the paper's workload.
     pub workload: String,
-    /// The paper's figure.
+    /// The paper's figure; of a range, the end that is nearer to ours.
     pub paper: f64,
     /// Ours; none if it was not computed.
     pub ours: Option<f64>,
@@ -118,11 +121,12 @@ impl Claim {
         rule: Rule,
     ) -> Self {
         let ours = ours.is_finite().then_some(ours);
+        let paper = rule.end(paper, ours);
         let verdict = ours.map_or(Verdict::NotComputed, |ours| rule.verdict(paper, ours));
         let why = if ours.is_some() { "" } else { "nothing of the kind happened in the runs" };
         let kind = match rule {
             Rule::AtMost(_) | Rule::Below => Kind::Direction,
-            Rule::Value(_) | Rule::Points(_) | Rule::Ratio(_) => Kind::Prediction,
+            Rule::Value(_) | Rule::Points(_) | Rule::Ratio(_) | Rule::Within(_) => Kind::Prediction,
         };
         Self {
             id: id.into(),
@@ -160,6 +164,12 @@ impl Claim {
         self
     }
 
+    /// Both ends, where the paper has a range.
+    #[must_use]
+    pub fn range(&self) -> Option<[f64; 2]> {
+        if let Rule::Within(ends) = self.rule { Some(ends) } else { None }
+    }
+
     /// Whether it counts: what nothing was made from or fitted to.
     #[must_use]
     pub fn predicts(&self) -> bool {
@@ -180,12 +190,22 @@ impl Rule {
             Self::Ratio(share) => same_side && near(share) && off <= HALF * (paper - 1.0).abs(),
             Self::AtMost(share) => ours <= paper * (1.0 + share),
             Self::Below => ours < paper,
+            Self::Within([least, most]) => (least..=most).contains(&ours),
         };
         match self {
             _ if met => Verdict::Met,
-            Self::Ratio(_) if same_side => Verdict::Direction,
-            Self::Ratio(_) if paper != 1.0 && ours != 1.0 => Verdict::Worse,
+            Self::Ratio(_) | Self::Within(_) if same_side => Verdict::Direction,
+            Self::Ratio(_) | Self::Within(_) if paper != 1.0 && ours != 1.0 => Verdict::Worse,
             _ => Verdict::NotMet,
+        }
+    }
+
+    /// The paper's figure, or that end of its range which is nearer to ours.
+    fn end(self, paper: f64, ours: Option<f64>) -> f64 {
+        match (self, ours) {
+            (Self::Within([least, most]), Some(ours)) if (ours - least).abs() < (ours - most).abs() => least,
+            (Self::Within([_, most]), _) => most,
+            _ => paper,
         }
     }
 }
@@ -219,11 +239,24 @@ mod tests {
             (Rule::AtMost(0.1), 0.026, 0.0, Met),
             (Rule::AtMost(0.1), 0.026, 0.03, NotMet),
             (Rule::Below, 1.0, 1.0, NotMet),
+            (Rule::Below, 0.95, 0.831, Met),
+            (Rule::Within([0.805, 0.91]), 0.805, 0.805, Met),
+            (Rule::Within([0.805, 0.91]), 0.805, 0.80, Direction),
+            (Rule::Within([0.805, 0.91]), 0.91, 0.91, Met),
+            (Rule::Within([0.805, 0.91]), 0.91, 0.949, Direction),
+            (Rule::Within([0.805, 0.91]), 0.91, 1.002, Worse),
+            (Rule::Within([0.805, 0.91]), 0.91, 1.0, NotMet),
         ] {
             assert_eq!(rule.verdict(paper, ours), verdict, "{rule:?} {paper} {ours}");
         }
         let none = Claim::new("a", "b", "c", "d", 1.0, f64::NAN, Rule::Value(1.0));
         assert_eq!((none.ours, none.verdict), (None, Verdict::NotComputed));
+        // A range stands with the end that ours is nearer to.
+        for (ours, end) in [(0.7, 0.805), (0.85, 0.805), (0.949, 0.91), (f64::NAN, 0.91)] {
+            let claim = Claim::new("a", "b", "c", "d", f64::NAN, ours, Rule::Within([0.805, 0.91]));
+            assert_eq!((claim.paper, claim.range()), (end, Some([0.805, 0.91])));
+            assert!(claim.predicts());
+        }
     }
 
     #[test]

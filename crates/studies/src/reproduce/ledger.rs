@@ -17,8 +17,11 @@ pub struct Row {
     pub what: String,
     /// What stood in for the paper's workload.
     pub workload: String,
-    /// The paper's figure.
+    /// The paper's figure; of a range, the end that is nearer to ours.
     pub paper_value: f64,
+    /// Both ends of a range; absent where the paper has one figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper_range: Option<[f64; 2]>,
     /// Ours; none if it was not computed.
     pub ours: Option<f64>,
     /// What it can show.
@@ -51,6 +54,7 @@ fn row(paper: &str, claim: &Claim) -> Row {
         what: claim.what.clone(),
         workload: claim.workload.clone(),
         paper_value: claim.paper,
+        paper_range: claim.range(),
         ours: claim.ours,
         kind: claim.kind,
         verdict: verdict.words().into(),

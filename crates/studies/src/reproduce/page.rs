@@ -3,6 +3,7 @@
 use nandle_lab::report::chart::{self, Axis, Bar, Plot, Series, Show, escape, figure};
 use nandle_lab::report::page::{Csv, Page};
 
+use super::report::said as paper;
 use super::{Cell, Curves, Report, Table, Verdict};
 
 /// A line a run.
@@ -119,7 +120,7 @@ pub fn render(report: &Report) -> String {
             escape(&c.place),
             escape(&c.what),
             escape(&c.workload),
-            figure(c.paper),
+            paper(c, figure),
             c.ours.map_or_else(|| "-".into(), figure),
             escape(&kind)
         );
@@ -128,7 +129,7 @@ pub fn render(report: &Report) -> String {
             c.place.clone(),
             c.what.clone(),
             c.workload.clone(),
-            c.paper.to_string(),
+            paper(c, |n| n.to_string()),
             c.ours.map_or_else(String::new, |v| v.to_string()),
             kind,
             said.into(),

@@ -11,7 +11,7 @@ pub enum Paper {
     Waflash,
     /// The PC-LRU poster.
     PcLruPoster,
-    /// PAPA, TCAD.
+    /// PAPA.
     Papa,
     /// Across-FTL, ICPP 2023.
     Across,

@@ -121,6 +121,14 @@ impl Cell {
     }
 }
 
+/// What the paper has: a figure, or both ends of a range.
+pub(super) fn said(claim: &Claim, figure: fn(f64) -> String) -> String {
+    match claim.range() {
+        Some([least, most]) => format!("{} to {}", figure(least), figure(most)),
+        None => figure(claim.paper),
+    }
+}
+
 /// A number with three digits behind the point at most, and three that count where it is large.
 fn figure(n: f64) -> String {
     match n.abs() {
@@ -194,7 +202,7 @@ impl Report {
                 c.place.clone(),
                 c.what.clone(),
                 c.workload.clone(),
-                figure(c.paper),
+                said(c, figure),
                 c.ours.map_or_else(|| "-".into(), figure),
                 format!("{}{}", c.kind.word(), if c.fitted { ", fitted" } else { "" }),
                 c.verdict.words().to_owned(),

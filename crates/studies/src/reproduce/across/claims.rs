@@ -151,8 +151,6 @@ pub(super) fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>)
             ratio(runs, 1, Run::io_s),
             PACKED,
         ),
-        ("across-io-latency", "Fig 9a", "read latency, to page", 0.95, ratio(runs, 0, Run::read_ms), SIZES),
-        ("across-io-latency", "Fig 9a", "read latency, to mrsm", 0.95, ratio(runs, 1, Run::read_ms), PACKED),
         ("across-flash-ops", "Fig 10", "flash writes, to page", 0.841, ratio(runs, 0, all_writes), SIZES),
         ("across-flash-ops", "Fig 10", "flash writes, to mrsm", 0.691, ratio(runs, 1, all_writes), CACHED),
         ("across-flash-ops", "Fig 10", "flash reads, to page", 0.903, ratio(runs, 0, all_reads), SIZES),
@@ -162,6 +160,11 @@ pub(super) fn claims(runs: &[[Run; 3]], workload: &str, claims: &mut Vec<Claim>)
         ("across-erases", "Fig 11", "erases, to mrsm", 0.754, ratio(runs, 1, erases), CACHED),
     ] {
         add(id, place, what, paper, ours, gain, why);
+    }
+    // "By more than 5.0%": a bound.
+    for (other, what, why) in [(0, "read latency, to page", SIZES), (1, "read latency, to mrsm", PACKED)] {
+        let ours = ratio(runs, other, Run::read_ms);
+        add("across-io-latency", "Fig 9a", what, 0.95, ours, Rule::Below, why);
     }
     let of_page = |f: &dyn Fn(&Run) -> f64| mean(runs, |r| f(&r[1]) / f(&r[0]));
     let memory = |r: &Run| r.mapping_bytes as f64;

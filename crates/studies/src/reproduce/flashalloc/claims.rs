@@ -40,8 +40,6 @@ const COPIES: &str = "a tenant's part follows from how both share the time that 
     requests, the paper's for transactions";
 const PARALLEL: &str = "in the authors' logs the multi-stream firmware, which ignores trims, copies on all dies at once \
     (table: calibration), and so does ours: it loses less to its copies than FlashAlloc's does";
-const MEMTABLES: &str =
-    "our users make operations as fast as RocksDB takes them, so what the drive gains is all theirs";
 const OPERATIONS: &str = "db_bench's operations end in RAM, ours are block requests; threads that write faster \
     also read faster, and queue (table: users)";
 
@@ -75,7 +73,14 @@ pub(super) fn claims(outcomes: &[Outcome], claims: &mut Vec<Claim>) {
         let waf = |o: &Outcome| if workload.starts_with("fio") { o.waf() } else { at_end(o) };
         add(id, place, "WAF, vanilla", workload, paper[0], waf(vanilla), value, why[0]);
         add(id, place, "WAF, FlashAlloc", workload, paper[1], waf(ours), value, why[1]);
-        add(id, place, "throughput ratio", workload, paper[2], ratio, gain, why[2]);
+        if workload == "f2fs" {
+            // The abstract has 1.8, section 6.3 about 2, and about 3 at the end.
+            let at_end = ours.operations_of_last(0.1) / vanilla.operations_of_last(0.1);
+            add(id, "abstract", "throughput ratio", workload, paper[2], ratio, gain, why[2]);
+            add(id, place, "throughput ratio at the end", workload, 3.0, at_end, gain, why[2]);
+        } else {
+            add(id, place, "throughput ratio", workload, paper[2], ratio, gain, why[2]);
+        }
     }
     let alone = "mysql";
     if let (Some(vanilla), Some(ours)) = (find(alone, BY_TIME), find(alone, FLASHALLOC)) {
@@ -116,14 +121,13 @@ pub(super) fn claims(outcomes: &[Outcome], claims: &mut Vec<Claim>) {
         let id = "flashalloc-latency";
         let ratio =
             |share: f64| ours.writes.percentile_ns(share) as f64 / vanilla.writes.percentile_ns(share) as f64;
-        for (what, paper, ours, why) in [
-            // Four threads without pause: the mean time of an operation is that of a memtable.
-            ("mean operation", 0.673, vanilla.operations() / ours.operations(), MEMTABLES),
-            ("99% write (db_bench op)", 0.876, ratio(0.99), OPERATIONS),
-            ("99.9% write (db_bench op)", 0.597, ratio(0.999), OPERATIONS),
-            ("mean read", 0.543, ours.reads.mean_ns() / vanilla.reads.mean_ns(), OPERATIONS),
+        for (what, paper, ours) in [
+            ("mean write (db_bench op)", 0.673, ours.writes.mean_ns() / vanilla.writes.mean_ns()),
+            ("99% write (db_bench op)", 0.876, ratio(0.99)),
+            ("99.9% write (db_bench op)", 0.597, ratio(0.999)),
+            ("mean read", 0.543, ours.reads.mean_ns() / vanilla.reads.mean_ns()),
         ] {
-            add(id, "Table 2", what, four, paper, ours, gain, Why::any(why));
+            add(id, "Table 2", what, four, paper, ours, gain, Why::any(OPERATIONS));
         }
     }
 }

@@ -78,12 +78,19 @@ impl Outcome {
     /// Write amplification of the last `share` of what the host wrote: of a half, when what was there before
     /// has had its turn; of a tenth, at the end.
     pub fn waf_of_last(&self, share: f64) -> f64 {
+        waf(self.last(share))
+    }
+    fn last(&self, share: f64) -> &[Interval] {
         let (mut sum, before) = (0, (self.bytes() as f64 * (1.0 - share)) as u64);
         let first = self.written.iter().take_while(|part| {
             sum += part.host;
             sum <= before
         });
-        waf(&self.written[first.count()..])
+        &self.written[first.count()..]
+    }
+    /// Bytes a second of what db_bench got done in the last `share` of what the host wrote.
+    pub(super) fn operations_of_last(&self, share: f64) -> f64 {
+        rate(self.last(share), |i| i.done[0]) * 1e6
     }
     /// Figures of the moment that it has.
     pub(super) fn moments(&self) -> impl Iterator<Item = (&'static str, fn(&[Interval]) -> f64)> {
