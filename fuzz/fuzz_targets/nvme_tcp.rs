@@ -151,7 +151,7 @@ fn connected(mut bytes: &[u8], subsystem: &mut Subsystem) {
     }
     for (queue, conversation) in [(1, &io), (0, &admin)] {
         if conversation.session.queue().is_some() {
-            subsystem.left(id, queue);
+            subsystem.left(id, queue, conversation.session.resets());
         }
     }
 }

@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// How often its controller had been reset when it was connected.
-    pub(crate) fn resets(&self) -> u64 {
+    pub fn resets(&self) -> u64 {
         self.resets
     }
 
