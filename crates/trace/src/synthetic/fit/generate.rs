@@ -504,7 +504,7 @@ impl Drawn {
     fn hole(&mut self, span: u64) -> Range<u64> {
         let mut best = 0..0;
         let mut steps = 0;
-        while best.end - best.start < span && steps < STEPS {
+        while best.end - best.start < span && steps < STEPS.saturating_add(4 * span) {
             let len = self.long.end - self.long.start;
             if self.cursor >= len || self.cursor + span.min(len) > len && steps == 0 {
                 self.cursor = 0;
