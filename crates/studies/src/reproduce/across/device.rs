@@ -38,6 +38,24 @@ pub fn device(mapping: &str, page: u32, quick: bool, cache: u64) -> Result<Drive
     Ok(Drive::new(config, layout))
 }
 
+/// The same blocks behind what SSDSim ships (the preset `pclru-ssdsim`): its channels, chips, dies and planes, its bus and
+/// its time of an erase. The paper names neither these nor others.
+pub(super) fn as_shipped(drive: Drive) -> Result<Drive, Error> {
+    let mut config = drive.config;
+    let ssdsim = preset("pclru-ssdsim", None, &[])?.config;
+    let (g, theirs) = (&mut config.geometry, &ssdsim.geometry);
+    let blocks = g.planes() * g.blocks_per_plane;
+    g.channels = theirs.channels;
+    g.chips_per_channel = theirs.chips_per_channel;
+    g.dies_per_chip = theirs.dies_per_chip;
+    g.planes_per_die = theirs.planes_per_die;
+    g.blocks_per_plane = blocks / g.planes();
+    config.timing.bus_mb_s = ssdsim.timing.bus_mb_s;
+    config.timing.erase_ns = ssdsim.timing.erase_ns;
+    let layout = config.validate().map_err(|e| Error::Input(e.to_string()))?;
+    Ok(Drive::new(config, layout))
+}
+
 /// The paper's device in small, of which a trace that touches so many pages fills [`FILL`]: aged alike, with as large a part
 /// of the table in its cache.
 pub(super) fn small_device(mapping: &str, page: u32, touched: u64) -> Result<Drive, Error> {

@@ -7,7 +7,7 @@ use nandle_lab::workload::Asked;
 use nandle_trace::Request;
 
 use super::super::{Bench, traces};
-use super::device::{QUICK, device, small_device};
+use super::device::{QUICK, as_shipped, device, small_device};
 use super::run::{Run, replayed, run};
 
 /// The six traces.
@@ -46,6 +46,8 @@ pub(super) struct Set {
     pub aged: bool,
     /// Areas give up sectors instead of being rolled back.
     pub shrink: bool,
+    /// Channels, dies, bus and erase time are those that SSDSim ships.
+    pub shipped: bool,
 }
 
 /// Runs each workload under the given schemes, one after the other.
@@ -66,6 +68,9 @@ pub(super) fn measure(
             Load::Trace { pages, .. } => small_device(mapping, set.page, *pages),
         }?;
         drive.config.scheme.across.shrink = set.shrink;
+        if set.shipped {
+            drive = as_shipped(drive)?;
+        }
         match load {
             Load::Twin(asked) if set.aged => {
                 let requests = set.quick.then_some(AGEING_REQUESTS / u64::from(QUICK));

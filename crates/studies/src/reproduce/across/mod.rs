@@ -22,7 +22,7 @@ use self::grid::{Load, Set, Workload, compare, measure};
 pub use self::grid::{SCHEMES, TWINS};
 pub use self::run::{Run, run};
 use self::tables::{averages, shrink_table, table};
-use self::unpublished::{unpublished, without_locality};
+use self::unpublished::{shipped, unpublished, without_locality};
 use super::traces::{self, Real};
 use super::{Bench, Report};
 
@@ -65,7 +65,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         ..Asked::default()
     };
     let twins: Vec<Workload> = TWINS.iter().map(|t| (t.to_string(), Load::Twin(asked(t, most)))).collect();
-    let paper = Set { page: 8192, quick, cache: 1, aged: false, shrink: false };
+    let paper = Set { page: 8192, quick, cache: 1, aged: false, shrink: false, shipped: false };
     let sizes = "across-page-sizes";
     let others: Vec<&str> = CLAIMS.iter().copied().filter(|c| *c != sizes).collect();
 
@@ -87,6 +87,7 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
     }
     if bench.wants(&["across-flash-ops", "across-erases", "across-io-latency"]) {
         report.tables.push(unpublished(bench, paper, &runs, asked)?);
+        report.tables.push(shipped(bench, paper, &runs, asked)?);
         report.tables.push(without_locality(bench, paper, &runs, asked)?);
     }
     if options.claim.is_none() {
@@ -118,7 +119,7 @@ fn real(
     let (unaligned, aligned) = (load(&REAL)?, load(&ALIGNED)?);
     notes.dedup();
     report.notes.extend(notes);
-    let small = Set { page: 8192, quick: true, cache: 1, aged: false, shrink: false };
+    let small = Set { page: 8192, quick: true, cache: 1, aged: false, shrink: false, shipped: false };
     if !unaligned.is_empty() {
         let runs = compare(bench, small, &unaligned)?;
         claims(&runs, &format!("{} real traces", runs.len()), &mut report.claims);
