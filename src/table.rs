@@ -491,16 +491,16 @@ pub fn sweep(runs: &[(&Labels, &Summary)]) -> String {
 /// Columns of a comparison beside the first.
 const COLUMNS: usize = 4;
 
-/// Schemes side by side, each figure with what it is of the first one's: (name, summary).
-pub fn comparison(runs: &[(&str, &Summary)]) -> String {
+/// Schemes side by side under a workload, each figure with what it is of the first one's: (name, summary).
+pub fn comparison(workload: &str, runs: &[(&str, &Summary)]) -> String {
     let mut t = String::new();
     let Some((_, first)) = runs.first() else { return t };
     let (least, most) = lengths(runs.iter().map(|(_, s)| *s));
     let all = if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) };
     let _ = writeln!(
         t,
-        "{} | {} | seed {} | {all} requests; multiples of {}",
-        first.device, first.workload, first.seed, runs[0].0
+        "{} | {workload} | seed {} | {all} requests; multiples of {}",
+        first.device, first.seed, runs[0].0
     );
     // Wide tables are cut, each part with the first column.
     let parts: Vec<&[(&str, &Summary)]> =

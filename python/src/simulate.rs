@@ -106,6 +106,9 @@ pub fn simulate(
         return Err(e);
     }
     let outcome = done?.map_err(input)?;
+    if let Some(e) = outcome.unwritten {
+        return Err(input(e));
+    }
     if let Some(failure) = outcome.summary.integrity.failure() {
         return Err(PyRuntimeError::new_err(failure));
     }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use nandle_lab::Error;
 use nandle_lab::batch::{How, Job, Labels, State, check, id_of, work};
-use nandle_lab::config::split_outside_brackets;
+use nandle_lab::config::{split_outside_brackets, whole};
 use nandle_lab::measure::metrics::METRICS;
 use nandle_lab::measure::summary::Summary;
+use nandle_lab::output::{self, Order};
 use nandle_lab::report;
 use nandle_lab::run::Run;
 use nandle_lab::workload::Traces;
@@ -29,6 +30,15 @@ pub fn compare(args: Box<args::Compare>) -> Result<(), Failure> {
         )));
     }
     let jobs = jobs(&args, &schemes)?;
+    if let Some(path) = &args.json {
+        let device = whole(args.device.name());
+        let inputs =
+            args.workload.iter().map(String::as_str).chain([device]).chain(args.device.age_with.as_deref());
+        output::file(path, inputs.map(Path::new))?;
+    }
+    if let Some(dir) = &args.output {
+        output::directory(dir)?;
+    }
     let stop = stop_on_interrupt();
     let watch = Runs::new(jobs.len());
     let how = How { workers: args.jobs, retry: true };
@@ -36,10 +46,11 @@ pub fn compare(args: Box<args::Compare>) -> Result<(), Failure> {
     watch.finish();
     let done: Vec<(&Job, &State)> = jobs.iter().zip(&states).filter(|(_, s)| s.summary().is_some()).collect();
     let report = match &args.output {
-        Some(dir) if !done.is_empty() => Some(write(dir, &done, jobs.len())?),
+        Some(dir) if !done.is_empty() => Some(write(dir, &done, jobs.len())),
         _ => None,
     };
-    show(&args, &done, report.as_deref())?;
+    show(&args, &done, report.as_ref().and_then(|report| report.as_deref().ok()))?;
+    report.transpose()?;
     let failed: Vec<String> = jobs
         .iter()
         .zip(&states)
@@ -135,14 +146,22 @@ fn notes(members: &[(&str, &Summary)]) -> String {
 fn write(dir: &Path, done: &[(&Job, &State)], wanted: usize) -> Result<PathBuf, Failure> {
     let dirs: Vec<PathBuf> = done.iter().filter_map(|(job, _)| job.run.output.clone()).collect();
     let title = "Comparison of schemes";
-    super::report::remember(dir, title, &dirs)?;
+    Order::of(title, &dirs).write(dir)?;
     let title = super::report::marked(title, dirs.len(), wanted);
     Ok(report::write_runs(&title, &dirs, &dir.join("report.html"))?)
 }
 
 fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) -> Result<(), Failure> {
     let summaries: Vec<_> = done.iter().filter_map(|(_, state)| state.summary()).collect();
-    let groups = report::grouped(summaries.iter().copied());
+    // As their files are called, and by their paths where two are called alike.
+    let named = |n: usize| {
+        let (name, path) = (summaries[n].workload.as_str(), done[n].0.labels.workload.as_str());
+        let is_other = |m: usize| summaries[m].workload == name && done[m].0.labels.workload != path;
+        if (0..done.len()).any(is_other) { path } else { name }
+    };
+    let names: Vec<&str> = (0..done.len()).map(named).collect();
+    let groups = report::grouped(names.iter().copied().zip(summaries.iter().copied()));
+    let mut unwritten = Ok(());
     if let Some(path) = &args.json {
         let mut list = Vec::new();
         for group in &groups {
@@ -161,23 +180,25 @@ fn show(args: &args::Compare, done: &[(&Job, &State)], report: Option<&Path>) ->
                 }));
             }
         }
-        put(path, &list)?;
+        unwritten = put(path, &list);
         if path.as_os_str() == "-" {
-            return Ok(());
+            return unwritten;
         }
     }
     let mut text = String::new();
     for group in &groups {
         let members: Vec<_> =
             group.iter().map(|&n| (done[n].0.labels.scheme.as_str(), summaries[n])).collect();
-        text += &table::comparison(&members);
+        let workload = names[group[0]];
+        text += &table::comparison(workload, &members);
         text += &notes(&members);
-        if let Some(verdict) = report::best(&members) {
+        if let Some(verdict) = report::best(workload, &members) {
             let _ = writeln!(text, "{verdict}\n");
         }
     }
     if let Some(report) = report {
         let _ = writeln!(text, "report: {}", report.display());
     }
-    terminal::show(&text)
+    terminal::show(&text)?;
+    unwritten
 }

@@ -1,8 +1,10 @@
 //! `nandle cost`: what a recorded program costs an aged drive, and what would help.
 
 use nandle_cost::cost::{Answer, Cost, Question};
+use nandle_lab::output;
 use nandle_lab::units::{bytes, count, time};
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::args::workers;
 use super::terminal::{Failure, put, say, stop_on_interrupt};
@@ -13,13 +15,23 @@ use crate::progress::Runs;
 pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
     let jobs = args.jobs.map_or_else(workers, usize::from);
     let stop = stop_on_interrupt();
+    if let Some(path) = &args.json {
+        output::file(path, args.traces.iter().map(PathBuf::as_path))?;
+    }
+    let many = args.traces.len() > 1;
+    let output = |number: usize| {
+        let dir = args.output.as_ref()?;
+        Some(if many { dir.join((number + 1).to_string()) } else { dir.clone() })
+    };
+    // What cannot be had is said before anything runs; a pipe can be opened only once.
+    for (number, trace) in args.traces.iter().enumerate() {
+        output(number).map_or(Ok(()), |dir| output::directory(&dir))?;
+        if trace.as_os_str() != "-" && (trace.is_file() || !trace.exists()) {
+            nandle_trace::open(trace, &nandle_trace::Options::default())?;
+        }
+    }
     let mut answers = Vec::new();
     for (number, trace) in args.traces.iter().enumerate() {
-        let several = args.traces.len() > 1;
-        let output = args
-            .output
-            .as_ref()
-            .map(|dir| if several { dir.join((number + 1).to_string()) } else { dir.clone() });
         let question = Question {
             device: args.device.clone(),
             sets: args.sets.clone(),
@@ -27,10 +39,10 @@ pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
             drive_writes: args.drive_writes,
             until: args.settling.until(),
             whole: args.whole,
-            helps: !several,
+            helps: !many,
             jobs,
             seed: args.seed,
-            output,
+            output: output(number),
         };
         let watch = std::sync::OnceLock::new();
         let answer = question.answer(trace, stop, &|jobs, event| {
@@ -41,16 +53,18 @@ pub fn cost(args: &watched::Cost) -> Result<(), Failure> {
         }
         answers.push(answer?);
     }
+    let mut unwritten = Ok(());
     if let Some(path) = &args.json {
-        match answers.as_slice() {
-            [answer] => put(path, answer)?,
-            several => put(path, &several)?,
-        }
+        unwritten = match answers.as_slice() {
+            [answer] => put(path, answer),
+            many => put(path, &many),
+        };
         if path.as_os_str() == "-" {
-            return Ok(());
+            return unwritten;
         }
     }
-    if let [answer] = answers.as_slice() { say(&one(answer)) } else { say(&several(&answers)) }
+    say(&if let [answer] = answers.as_slice() { one(answer) } else { several(&answers) })?;
+    unwritten
 }
 
 fn years(cost: &Cost) -> String {

@@ -9,6 +9,7 @@ use nandle_crash::check::{Bench, Check, Verdict};
 use nandle_crash::model;
 use nandle_crash::shrink::smallest;
 use nandle_crash::story::{Failure as Told, Names, tell};
+use nandle_lab::output;
 use nandle_lab::units::count;
 use nandle_observe::Task;
 use serde::Serialize;
@@ -47,6 +48,9 @@ struct Report {
 pub fn crash_test(args: &CrashTest) -> Result<(), Failure> {
     if let Some(path) = &args.again {
         return again(path, args);
+    }
+    if let Some(path) = &args.json {
+        output::file(path, [])?;
     }
     let campaign = campaign(args)?;
     can_save(&args.save)?;

@@ -1,6 +1,7 @@
 //! `nandle record`: a program run unmodified, its files' calls as block requests.
 
-use nandle_cost::record::Recording;
+use nandle_cost::record::{Recording, beside};
+use nandle_lab::output;
 use nandle_lab::units::{bytes, count, time};
 use nandle_observe::{Locate, Means, Task};
 
@@ -19,6 +20,9 @@ impl From<nandle_cost::Error> for Failure {
 
 /// `nandle record`
 pub fn record(args: Record) -> Result<(), Failure> {
+    for path in [&args.output, &beside(&args.output)] {
+        output::file(path, args.strace.as_deref())?;
+    }
     let recording = match &args.strace {
         Some(file) => {
             let (seen, unseen) = nandle_cost::strace::read(file, args.under.as_deref())?;
@@ -46,7 +50,7 @@ pub fn record(args: Record) -> Result<(), Failure> {
             Recording::make(task, stop_on_interrupt())?
         }
     };
-    let beside = recording.write(&args.output)?;
+    let beside = recording.write(&args.output).map_err(|e| Failure::Ran(e.to_string()))?;
     let told = &recording.told;
     // Standard output is the program's.
     remark(&format!(

@@ -3,31 +3,14 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use nandle_lab::output::{self, ORDER, Order, REPORT};
 use nandle_lab::report;
-use nandle_lab::run::Loaded;
+use nandle_lab::run::{Loaded, files_of};
 use nandle_lab::{batch, logs};
 use nandle_studies::reproduce::{self, render};
-use serde::{Deserialize, Serialize};
 
 use super::args;
-use super::terminal::{Failure, json_text, put, say};
-
-/// Which runs of a directory its report is of, in which order.
-const ORDER: &str = "report.json";
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Order {
-    title: String,
-    runs: Vec<String>,
-}
-
-/// Notes which runs of `dir` belong together.
-pub fn remember(dir: &Path, title: &str, runs: &[PathBuf]) -> Result<(), Failure> {
-    let name =
-        |path: &PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let order = Order { title: title.to_owned(), runs: runs.iter().map(name).collect() };
-    put(&dir.join(ORDER), &order)
-}
+use super::terminal::{Failure, json_text, say};
 
 /// The title of a report that has `done` of `wanted` runs.
 pub fn marked(title: &str, done: usize, wanted: usize) -> String {
@@ -37,7 +20,8 @@ pub fn marked(title: &str, done: usize, wanted: usize) -> String {
 /// The joint report of a directory of runs.
 pub fn joint(dir: &Path) -> Result<PathBuf, Failure> {
     let (title, runs) = inside(dir)?;
-    Ok(report::write_runs(&title, &runs, &dir.join("report.html"))?)
+    output::directory(dir)?;
+    Ok(report::write_runs(&title, &runs, &dir.join(REPORT))?)
 }
 
 /// `nandle report`
@@ -51,6 +35,14 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
         };
         let value = logs::page(page, &Loaded::read(dir)?)?;
         return say(&json_text(&value));
+    }
+    if let (Some(file), [_, _, ..]) = (args.dirs.iter().find(|path| path.is_file()), args.dirs.as_slice())
+        && args.output.is_some()
+    {
+        return Err(Failure::Input(format!(
+            "{}: the JSON of a reproduction has a page of its own; with -o FILE expected it alone",
+            file.display()
+        )));
     }
     let mut written = Vec::new();
     let mut joint = Vec::new();
@@ -71,6 +63,9 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
         }
     }
     if let Some(output) = args.output.as_ref().filter(|_| !joint.is_empty()) {
+        let lists = args.dirs.iter().map(|dir| dir.join(ORDER));
+        let files: Vec<PathBuf> = joint.iter().flat_map(|run| files_of(run)).chain(lists).collect();
+        output::file(output, files.iter().map(PathBuf::as_path))?;
         written.push(report::write_runs("Comparison of runs", &joint, output)?);
     }
     let mut text = String::new();
@@ -82,9 +77,7 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
 
 /// The runs of a directory of runs.
 fn inside(dir: &Path) -> Result<(String, Vec<PathBuf>), Failure> {
-    let order: Option<Order> =
-        std::fs::read_to_string(dir.join(ORDER)).ok().and_then(|text| serde_json::from_str(&text).ok());
-    let (title, runs) = match order {
+    let (title, runs) = match Order::read(dir) {
         // Of a run that was interrupted nothing is compared.
         Some(order) => {
             let all = order.runs.len();
@@ -112,6 +105,7 @@ fn inside(dir: &Path) -> Result<(String, Vec<PathBuf>), Failure> {
 
 /// The page of a reproduction's claims.
 fn claims(path: &Path, to: &Path) -> Result<PathBuf, Failure> {
+    output::file(to, [path])?;
     let wrong =
         |e: String| Failure::Input(format!("{}: {e}; expected the JSON of a reproduction", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use nandle_lab::output;
 use nandle_studies::reproduce::{self, Options, Paper, Report, Step, render};
 use serde_json::json;
 
@@ -18,6 +19,12 @@ const EVERY: Duration = Duration::from_secs(30);
 pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
     let Some(name) = &args.paper else { return papers(args.json.as_deref()) };
     let paper = Paper::named(name)?;
+    if let Some(path) = &args.json {
+        output::file(path, [])?;
+    }
+    if let Some(folder) = &args.output {
+        output::directory(folder)?;
+    }
     let options = Options {
         quick: args.quick,
         claim: args.claim.clone(),

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use args::OutputFormat;
+use nandle_lab::config::whole;
+use nandle_lab::output;
 use nandle_lab::run::{Outcome, Run};
 
 use super::args;
@@ -13,6 +15,12 @@ use crate::table;
 /// `nandle run`
 pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
     let drive = args.issue.clocked(args.device.load()?);
+    if let Some(path) = &args.json {
+        let inputs = [args.workload.as_str(), whole(args.device.name())]
+            .into_iter()
+            .chain(args.device.age_with.as_deref());
+        output::file(path, inputs.map(Path::new))?;
+    }
     let job = Run {
         drive,
         asked: args.issue.asked(&args.workload),
@@ -29,14 +37,18 @@ pub fn run(args: Box<args::Run>) -> Result<(), Failure> {
     bar.finish();
     let outcome = outcome?;
     report(&args, &outcome)?;
+    if let Some(e) = outcome.unwritten {
+        return Err(e.into());
+    }
     verdict(&outcome, args.issue.settling.until.is_some())
 }
 
 fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
+    let mut unwritten = Ok(());
     if let Some(path) = &args.json {
-        put(path, &outcome.summary)?;
+        unwritten = put(path, &outcome.summary);
         if path.as_os_str() == "-" {
-            return Ok(());
+            return unwritten;
         }
     }
     match args.output_format {
@@ -44,7 +56,8 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
         OutputFormat::FioJson => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             let tree = nandle_lab::logs::fio(outcome, now.map_or(0, |since| since.as_secs()));
-            return say(&json_text(&tree));
+            say(&json_text(&tree))?;
+            return unwritten;
         }
     }
     let mut text = outcome.explained.clone();
@@ -52,12 +65,16 @@ fn report(args: &args::Run, outcome: &Outcome) -> Result<(), Failure> {
         text.push('\n');
     }
     text += &table::summary(&outcome.summary);
-    for (what, path) in [("run directory", &args.output), ("summary", &args.json)] {
-        if let Some(path) = path {
-            text += &format!("{what}: {}\n", Path::new(path).display());
+    let wrote = [outcome.unwritten.is_none(), unwritten.is_ok()];
+    for ((what, path), wrote) in
+        [("run directory", &args.output), ("summary", &args.json)].into_iter().zip(wrote)
+    {
+        if let Some(path) = path.as_ref().filter(|_| wrote) {
+            text += &format!("{what}: {}\n", path.display());
         }
     }
-    show(&text)
+    show(&text)?;
+    unwritten
 }
 
 fn verdict(outcome: &Outcome, asked_until: bool) -> Result<(), Failure> {

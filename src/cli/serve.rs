@@ -435,10 +435,11 @@ fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<()
         ..Context::default()
     };
     let summary = summarise(ssd, &ended.meter, context);
+    let mut unwritten = Ok(());
     if let Some(path) = &args.json {
-        put(path, &live::with_shadows(&summary, &ended.report, &ended.shadows))?;
+        unwritten = put(path, &live::with_shadows(&summary, &ended.report, &ended.shadows));
         if path.as_os_str() == "-" {
-            return Ok(());
+            return unwritten;
         }
     }
     let mut text = format!("{}{}\n", table::summary(&summary), ended.report);
@@ -446,12 +447,16 @@ fn conclude(args: &args::Serve, scheme: SchemeNames, ended: &Ended) -> Result<()
         let summaries: Vec<_> = ended.shadows.iter().map(|s| (s.scheme(), s.summary())).collect();
         let mut runs = vec![(summary.scheme.as_str(), &summary)];
         runs.extend(summaries.iter().map(|(name, summary)| (*name, &**summary)));
-        text += &format!("\nthe same requests under other schemes\n{}", table::comparison(&runs));
+        text += &format!(
+            "\nthe same requests under other schemes\n{}",
+            table::comparison(&summary.workload, &runs)
+        );
         for shadow in &ended.shadows {
             if let Some(complaint) = shadow.complaint() {
                 text += &format!("{}: {complaint}\n", shadow.scheme());
             }
         }
     }
-    say(&text)
+    say(&text)?;
+    unwritten
 }

@@ -1,8 +1,11 @@
 //! `nandle sweep` and `nandle gather`: a grid of runs, and one table of their results.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use nandle_lab::batch::{self, How, State, work};
+use nandle_lab::output::{self, ORDER, Order};
+use nandle_lab::run::files_of;
 use nandle_lab::sweep::{self, Grid};
 use serde_json::json;
 
@@ -47,11 +50,12 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
         }
         return say(&if args.json { json_text(&list) } else { text });
     }
+    output::directory(grid.output())?;
     std::fs::create_dir_all(grid.output())
         .map_err(|e| Failure::Input(format!("{}: {e}", grid.output().display())))?;
     // Reports take the grid's order: the first scheme of the file is what the others are compared with.
     let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    super::report::remember(grid.output(), &format!("Sweep {name}"), &order)?;
+    Order::of(&format!("Sweep {name}"), &order).write(grid.output())?;
     let stop = stop_on_interrupt();
     let watch = Runs::new(jobs.len());
     let states =
@@ -97,8 +101,11 @@ pub fn sweep(args: &args::Sweep) -> Result<(), Failure> {
 
 /// `nandle gather`
 pub fn gather(args: &args::Gather) -> Result<(), Failure> {
-    let gathered = sweep::gather(&args.dir)?;
     let path = args.output.clone().unwrap_or_else(|| args.dir.join("results.parquet"));
+    let gathered = sweep::gather(&args.dir)?;
+    let files: Vec<_> =
+        gathered.runs.iter().flat_map(|run| files_of(run)).chain([args.dir.join(ORDER)]).collect();
+    output::file(&path, files.iter().map(PathBuf::as_path))?;
     sweep::write(&gathered, &path)?;
     let mut text = format!(
         "{}: {} runs, {} figures each\n",
@@ -108,6 +115,9 @@ pub fn gather(args: &args::Gather) -> Result<(), Failure> {
     );
     for (dir, error) in &gathered.failed {
         let _ = writeln!(text, "note: left out, failed: {}: {error}", dir.display());
+    }
+    for dir in &gathered.others {
+        let _ = writeln!(text, "note: left out, not of the sweep as its file is now: {}", dir.display());
     }
     for dir in &gathered.left {
         let _ = writeln!(text, "note: left out, interrupted: {}", dir.display());

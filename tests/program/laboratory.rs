@@ -134,6 +134,224 @@ fn counts_of_runs_of_unequal_length_are_not_compared() {
     assert!(!row.contains("x</small>") && said, "{row}");
 }
 
+/// The rows of the tables of averages of a report, a row's name and its mean read or write latency's cell.
+fn rows(page: &str) -> Vec<String> {
+    let cells = page.split("<td class=\"name\">").skip(1);
+    cells.map(|row| row.split("</tr>").next().expect("its end").replace("<wbr>", "")).collect()
+}
+
+/// What runs were asked to do beside workload and seed tells them apart: only seeds are averaged.
+#[test]
+fn runs_that_were_asked_to_do_different_things_are_no_seeds_of_each_other() {
+    let dir = temp();
+    let run = |more: &str, out: &str| {
+        let args = format!("run -d demo@1/4 -w random-read --requests 2000 {more} -o {out}");
+        good(&args.split_whitespace().collect::<Vec<_>>(), dir.path());
+    };
+    run("--iodepth 1", "q1");
+    run("--iodepth 32", "q32");
+    run("--iodepth 32 --seed 2", "q32b");
+    good(&["report", "q1", "q32", "q32b", "-o", "both.html"], dir.path());
+    let page = file(dir.path().join("both.html"));
+    let found = rows(&page);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].starts_with("lru+page, iodepth=1<") && found[1].starts_with("lru+page, iodepth=32<"),
+        "{found:?}"
+    );
+    assert!(!found[0].contains(" to ") && found[1].contains(" to "), "a range over seeds alone: {found:?}");
+    let manifest = json(&file(dir.path().join("q32/manifest.json")));
+    assert_eq!(manifest["asked"], serde_json::json!({ "requests": 2000, "iodepth": 32 }));
+    // Directories of earlier versions do not say what was asked: what has one seed is still no repetition.
+    for name in ["q1", "q32"] {
+        let path = dir.path().join(name).join("manifest.json");
+        let mut manifest = json(&file(&path));
+        manifest.as_object_mut().expect("an object").remove("asked").expect("it was there");
+        std::fs::write(path, manifest.to_string()).expect("written");
+    }
+    good(&["report", "q1", "q32", "-o", "both.html"], dir.path());
+    let found = rows(&file(dir.path().join("both.html")));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("lru+page, run=q1<") && !found[0].contains(" to "), "{found:?}");
+}
+
+/// Two traces of one name are two workloads, in the table, the report and the verdict.
+#[test]
+fn traces_of_one_name_are_not_one_workload() {
+    let dir = temp();
+    for (folder, seed) in [("ta", "1"), ("tb", "2")] {
+        std::fs::create_dir(dir.path().join(folder)).expect("made");
+        let to = format!("{folder}/t.csv");
+        good(&["trace", "generate", "mixed", "--requests", "2000", "--seed", seed, "-o", &to], dir.path());
+    }
+    let args = "compare -d demo-page@1/4 --schemes page,multi-version -w ta/t.csv tb/t.csv --replay closed --untimed";
+    let table = good(&args.split(' ').collect::<Vec<_>>(), dir.path());
+    for head in
+        ["| ta/t.csv | seed 1", "| tb/t.csv | seed 1", "\nta/t.csv: no verdict, for 2 of 2", "\ntb/t.csv: no"]
+    {
+        assert_eq!(table.matches(head).count(), 1, "{head}: {table}");
+    }
+    let grid = "devices = ['demo-page@1/4']\nworkloads = ['ta/t.csv', 'tb/t.csv']\nreplay = 'closed'\nuntimed = true\n";
+    std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+    good(&["sweep", "g.toml"], dir.path());
+    let page = file(dir.path().join("g.runs/report.html"));
+    for head in ["<h2>ta/t.csv on demo-page@1/4</h2>", "<h2>tb/t.csv on demo-page@1/4</h2>"] {
+        assert!(page.contains(head), "{head}");
+    }
+    let found = rows(&page);
+    assert!(found.len() == 2 && found.iter().all(|row| !row.contains(" to ")), "{found:?}");
+}
+
+/// A sweep's table and report are of the runs that its file asks for now.
+#[test]
+fn what_a_sweep_no_longer_asks_for_is_left_out() {
+    let dir = temp();
+    let sweep = |requests: u64| {
+        let grid = format!("devices = ['gc20@1/8']\nworkloads = ['random-write']\nrequests = {requests}\n");
+        std::fs::write(dir.path().join("g.toml"), grid).expect("written");
+        good(&["sweep", "g.toml"], dir.path());
+        good(&["gather", "g.runs"], dir.path())
+    };
+    let said = sweep(100);
+    assert!(said.contains(" 1 runs") && !said.contains("left out"), "{said}");
+    let said = sweep(200);
+    assert!(said.contains(" 1 runs") && said.matches("left out, not of the sweep").count() == 1, "{said}");
+    assert_eq!(rows(&file(dir.path().join("g.runs/report.html"))).len(), 1);
+    // Without the list all runs count, and what was asked tells them apart.
+    std::fs::remove_file(dir.path().join("g.runs/report.json")).expect("removed");
+    assert!(good(&["gather", "g.runs"], dir.path()).contains(" 2 runs"));
+    good(&["report", "g.runs"], dir.path());
+    let found = rows(&file(dir.path().join("g.runs/report.html")));
+    assert!(
+        found.len() == 2 && found.iter().any(|row| row.starts_with("lru+page, requests=200<")),
+        "{found:?}"
+    );
+}
+
+const CLAIMS: &str = r#"{ "schema_version": 1, "version": "0.1.0", "paper": "waflash", "title": "A paper", "quick": true, "seed": 1,
+    "tables": [], "notes": [], "claims": [] }"#;
+
+/// No output replaces what is read for it, by whatever name; two reports are not written to one file.
+#[test]
+fn results_do_not_overwrite_what_they_are_made_of() {
+    let dir = temp();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["r1.json", "r2.json", "r3.html"] {
+        std::fs::write(at(name), CLAIMS).expect("written");
+    }
+    std::fs::hard_link(at("r1.json"), at("hard.html")).expect("linked");
+    std::os::unix::fs::symlink("r1.json", at("soft.html")).expect("linked");
+    good(&["trace", "generate", "mixed", "--requests", "500", "-o", "a.csv"], dir.path());
+    good(&["run", "-d", "gc20@1/8", "-w", "a.csv", "--io-log", "-o", "rr1"], dir.path());
+    let before = |name: &str| std::fs::read(at(name)).expect("there");
+    let names = ["r1.json", "r3.html", "a.csv", "rr1/summary.json", "rr1/io.parquet"];
+    let all = || names.map(before);
+    let kept = all();
+    for (args, said) in [
+        ("report r1.json -o r1.json", "would be overwritten"),
+        ("report r1.json -o hard.html", "would be overwritten"),
+        ("report r1.json -o soft.html", "would be overwritten"),
+        ("report r3.html", "would be overwritten"),
+        ("report rr1 -o rr1/summary.json", "would be overwritten"),
+        ("run -w a.csv --json a.csv", "would be overwritten"),
+        ("run -w rr1/io.parquet -o rr1", "would be removed"),
+        ("compare --schemes page,across -w a.csv --json a.csv", "would be overwritten"),
+        ("cost a.csv --json a.csv", "would be overwritten"),
+        ("report r1.json r2.json -o both.html", "a page of its own"),
+        ("report rr1 r2.json -o both.html", "a page of its own"),
+    ] {
+        let message = bad(&args.split(' ').collect::<Vec<_>>(), 2, dir.path());
+        assert!(message.contains(said) && message.trim_end().lines().count() == 1, "{args}: {message}");
+    }
+    assert!(all() == kept && !at("both.html").exists());
+    good(&["report", "rr1", "-o", "rr1/report.html"], dir.path());
+}
+
+/// A directory is an earlier run's by what its files say, not by their names.
+#[test]
+fn directories_of_others_are_left_alone() {
+    let dir = temp();
+    let at = |name: &str| dir.path().join(name);
+    let theirs = [
+        ("web/manifest.json", "{ \"name\": \"My app\", \"start_url\": \"/\" }"),
+        ("web/index.html", "<p>mine"),
+        ("web/report.html", "<p>mine"),
+        ("own/summary.json", "{}"),
+        ("own/report.html", "<p>mine"),
+        ("list/report.json", "[1]"),
+    ];
+    for (name, text) in theirs {
+        std::fs::create_dir_all(at(name).parent().expect("a folder")).expect("made");
+        std::fs::write(at(name), text).expect("written");
+    }
+    for args in [
+        "run -d gc20@1/8 --requests 100 -o web",
+        "run -d gc20@1/8 --requests 100 -o own",
+        "compare -d gc20@1/8 --schemes page,across --requests 100 -o web",
+        "compare -d gc20@1/8 --schemes page,across --requests 100 -o own",
+        "compare -d gc20@1/8 --schemes page,across --requests 100 -o list",
+        "sweep g.toml -o own",
+    ] {
+        std::fs::write(at("g.toml"), "workloads = ['random-write']\nrequests = 100\n").expect("written");
+        let message = bad(&args.split(' ').collect::<Vec<_>>(), 2, dir.path());
+        assert!(message.contains("; expected a"), "{args}: {message}");
+    }
+    for (name, text) in theirs {
+        assert_eq!(file(at(name)), text, "{name}");
+    }
+    for folder in ["web", "own", "list"] {
+        let names = std::fs::read_dir(at(folder)).expect("readable").count();
+        assert_eq!(names, theirs.iter().filter(|(name, _)| name.starts_with(folder)).count(), "{folder}");
+    }
+    // What nandle wrote is taken over, whole or not, with what somebody put beside it.
+    let run = ["run", "-d", "gc20@1/8", "--requests", "100", "-o", "mine"];
+    good(&run, dir.path());
+    std::fs::write(at("mine/notes.txt"), "mine").expect("written");
+    good(&run, dir.path());
+    assert_eq!(file(at("mine/notes.txt")), "mine");
+    for name in ["notes.txt", "manifest.json"] {
+        std::fs::remove_file(at("mine").join(name)).expect("removed");
+    }
+    good(&run, dir.path());
+    let compare = "compare -d gc20@1/8 --schemes page,across --requests 100 -o all";
+    let compare: Vec<&str> = compare.split(' ').collect();
+    good(&compare, dir.path());
+    good(&compare, dir.path());
+}
+
+/// Where results cannot go is said before anything runs; what fails later takes no table with it.
+#[test]
+fn outputs_are_tried_before_the_work() {
+    let dir = temp();
+    std::fs::write(dir.path().join("t.csv"), "time_ns,op,offset,bytes\n0,write,0,4096\n").expect("written");
+    // Had they run, these would take hours, or leave a file.
+    let long = "--requests 100G";
+    for args in [
+        format!("run {long} --json /nonexistent/x"),
+        format!("run {long} --json ."),
+        format!("run {long} --json new/"),
+        format!("compare --schemes page,across {long} --json /nonexistent/x"),
+        format!("compare --schemes page,across {long} -o t.csv/x"),
+        "cost t.csv --json /nonexistent/x".to_owned(),
+        "cost t.csv nosuch.csv -o co".to_owned(),
+        "crash-test --run touch --check true --json /nonexistent/x".to_owned(),
+        "record -o /nonexistent/x.csv -- touch ran".to_owned(),
+    ] {
+        let message = bad(&args.split(' ').collect::<Vec<_>>(), 2, dir.path());
+        assert_eq!(message.trim_end().lines().count(), 1, "{args}: {message}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 1, "nothing was done");
+    for args in ["run -d gc20@1/8 --requests 100", "compare -d gc20@1/8 --schemes page,across --requests 100"]
+    {
+        let args = format!("{args} --json /dev/full");
+        let out = crate::command::nandle(&args.split(' ').collect::<Vec<_>>(), dir.path());
+        let (table, why) = (text(&out.stdout), text(&out.stderr));
+        assert_eq!(out.status.code(), Some(1), "{why}");
+        assert!(table.contains("WAF") && !table.contains("summary: "), "{table}");
+        assert!(why.contains("/dev/full: No space left"), "{why}");
+    }
+}
+
 #[test]
 fn a_comparison_says_once_that_the_trace_does_not_fit() {
     let dir = temp();

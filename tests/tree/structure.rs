@@ -110,6 +110,7 @@ fn the_laboratory_imports_downwards() {
         "crates/lab/src",
         &[
             "error",
+            "output",
             "units",
             "resources",
             "config",

@@ -456,7 +456,6 @@ impl Question {
             until: self.until,
             ..Asked::default()
         };
-        let output = self.output.as_ref().map(|dir| dir.join(way.name.replace(' ', "-")));
         let labels = Labels {
             device: self.device.clone(),
             scheme: way.scheme.unwrap_or_default().to_owned(),
@@ -464,17 +463,21 @@ impl Question {
             seed: self.seed,
             overrides: sets,
         };
-        let run = Run {
+        let mut run = Run {
             drive,
             asked,
             seed: self.seed,
             verify: false,
             power_cuts: None,
-            output,
+            output: None,
             io_log: false,
             explain: 0,
         };
-        Ok(Job { id: id_of(&run, &Traces::default())?, labels, run })
+        let id = id_of(&run, &Traces::default())?;
+        // Another recording, or a longer run, is not the one that was done before.
+        let name = format!("{}-{id}", way.name.replace(' ', "-"));
+        run.output = self.output.as_ref().map(|dir| dir.join(name));
+        Ok(Job { id, labels, run })
     }
 
     fn report(&self, trace: &Path, jobs: &[Job], states: &[State]) -> Result<Option<String>, Error> {

@@ -19,7 +19,7 @@ use crate::Error;
 use crate::config::resolved;
 use crate::measure::Summary;
 use crate::replay::Progress;
-use crate::run::{FAILURE, MANIFEST, Run, clear};
+use crate::run::{FAILURE, MANIFEST, Outcome, Run, clear, free};
 use crate::workload::{Traces, hex};
 
 /// A run of a batch.
@@ -250,11 +250,14 @@ fn one(
         if let Some(error) = failure(dir).filter(|_| !how.retry) {
             return Ok(State::Failed(error));
         }
+        // What is somebody else's is neither removed nor marked as failed.
+        free(dir)?;
     }
     let mut progress = |p: &Progress| watch(Event::Progress(number, p));
     let run = job.run.clone();
     let done = catch_unwind(AssertUnwindSafe(|| run.go_with(Some(traces), stop, &mut progress)));
     let error = match done {
+        Ok(Ok(Outcome { unwritten: Some(e), .. })) => e.to_string(),
         Ok(Ok(outcome)) => match outcome.summary.failure() {
             Some(failure) => failure,
             None if outcome.summary.complete => return Ok(State::Done(Box::new(outcome.summary))),

@@ -17,6 +17,7 @@ pub mod logs;
 pub mod measure;
 pub mod memory;
 pub mod oracle;
+pub mod output;
 pub mod replay;
 pub mod report;
 pub mod resources;

@@ -3,10 +3,10 @@
 mod directory;
 pub mod tables;
 
-pub(crate) use directory::{FAILURE, clear, write_parquet};
-pub use directory::{Loaded, MANIFEST};
+pub(crate) use directory::{CONFIG, FAILURE, clear, free, write_parquet};
+pub use directory::{Loaded, MANIFEST, files_of};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use nandle_ssd::Ssd;
@@ -61,13 +61,15 @@ pub struct Outcome {
     pub complaints: Vec<Complaint>,
     /// The account that [`Run::explain`] asked for, a line an event.
     pub explained: String,
+    /// Why its directory is not whole, if one was wanted.
+    pub unwritten: Option<Error>,
 }
 
 impl Run {
     /// Simulates. With `stop` set from outside, the run ends early and is marked incomplete.
     ///
     /// # Errors
-    /// If the input makes no sense, results cannot be written, or the simulation fails.
+    /// If the input makes no sense, no directory can be made, or the simulation fails.
     pub fn go(self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
         self.go_with(None, stop, progress)
     }
@@ -102,7 +104,10 @@ impl Run {
         }
         let unit = if verify { UNIT } else { 0 };
         memory::check("the device", memory::tables(&drive, unit))?;
-        let directory = output.as_deref().map(directory::Directory::create).transpose()?;
+        let aged_with = drive.config.precondition.age_with.as_deref().map(Path::new);
+        let inputs: Vec<&Path> = asked.file().into_iter().chain(aged_with).collect();
+        let directory = output.as_deref().map(|path| directory::Directory::create(path, &drive, &inputs));
+        let directory = directory.transpose()?;
         let mut ssd = Ssd::new(&drive.config, unit, seed).map_err(|e| Error::input(e.to_string()))?;
         let scheme = drive.names();
         drive.complete(&mut ssd);
@@ -110,8 +115,8 @@ impl Run {
         if verify {
             replayer.verify();
         }
-        if let Some(cuts) = power_cuts {
-            replayer.cut_power(cuts, seed);
+        if let Some(cuts) = &power_cuts {
+            replayer.cut_power(cuts.clone(), seed);
         }
         if let (Some(directory), true) = (&directory, io_log) {
             replayer.io = Some(IoLog::create(&directory.path("io.parquet"))?);
@@ -160,16 +165,17 @@ impl Run {
             None => Default::default(),
         };
         summary.integrity = integrity;
-        if let Some(directory) = directory {
+        let write = |directory: directory::Directory| {
             let file = match asked.file() {
                 Some(path) => Some((path, traces.unwrap_or(&own).hash(path)?)),
                 None => None,
             };
-            directory.write(&drive, &asked, file, &summary, &replayer.meter)?;
-            crate::report::write_run(directory.path("").as_path())?;
-        }
+            directory.write(&drive, (&asked, power_cuts.as_ref()), file, &summary, &replayer.meter)?;
+            crate::report::write_run(directory.path("").as_path())
+        };
+        let unwritten = directory.and_then(|directory| write(directory).err());
         let explained = replayer.explained();
-        Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained })
+        Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained, unwritten })
     }
 }
 

@@ -4,7 +4,7 @@
 //! overridden setting. What a workload does depends on its seed and the device's size alone, never on
 //! the scheme: all schemes of a sweep serve the same requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nandle_table::{Column, Table};
@@ -17,7 +17,8 @@ use crate::address::Fit;
 use crate::batch::{self, Job, Labels, check, id_of};
 use crate::config::{PRESETS, Wanted, complain, whole};
 use crate::measure::Until;
-use crate::run::{MANIFEST, Run};
+use crate::output::Order;
+use crate::run::{CONFIG, MANIFEST, Run};
 use crate::workload::{Asked, Mode, Traces};
 
 /// A sweep's file.
@@ -333,26 +334,31 @@ pub struct Gathered {
     pub failed: Vec<(PathBuf, String)>,
     /// Runs that were interrupted.
     pub left: Vec<PathBuf>,
+    /// Runs that are not in the sweep's list any more, and that its report is not of either.
+    pub others: Vec<PathBuf>,
 }
 
 /// Figures that tell of the machine, not of the run.
 const MACHINE: [&str; 3] = ["cpu_s", "requests_per_cpu_s", "peak_rss_bytes"];
 
-/// Puts the finished runs of a directory into one table: the summary's figures under their keys, the
-/// settings of the device under `config.` and theirs. It depends on the runs alone: not on who ran
-/// them, when, or in which order.
+/// Puts the finished runs of a directory, where there is a list of them those in the list, into one table: the summary's
+/// figures under their keys, the settings of the device under `config.` and theirs, what else was asked for under
+/// `asked.`. It depends on the runs alone: not on who ran them, when, or in which order.
 ///
 /// # Errors
 /// If the directory cannot be read or has no finished run.
 pub fn gather(dir: &Path) -> Result<Gathered, Error> {
     let (mut rows, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    for path in batch::runs_in(dir)? {
+    let listed: Option<BTreeSet<PathBuf>> =
+        Order::read(dir).map(|order| order.runs.iter().map(|name| dir.join(name)).collect());
+    let (found, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        batch::runs_in(dir)?.into_iter().partition(|run| listed.as_ref().is_none_or(|all| all.contains(run)));
+    for path in found {
         if let Some(summary) = batch::finished(&path) {
             let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-            let sha = std::fs::read_to_string(path.join(MANIFEST))
-                .ok()
-                .and_then(|text| serde_json::from_str::<Value>(&text).ok())
-                .and_then(|m| m.get("trace")?.get("sha256")?.as_str().map(str::to_owned));
+            let manifest = std::fs::read_to_string(path.join(MANIFEST)).unwrap_or_default();
+            let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
+            let sha = manifest["trace"]["sha256"].as_str().map(str::to_owned);
             let key = (
                 summary.device.clone(),
                 summary.workload.clone(),
@@ -363,7 +369,11 @@ pub fn gather(dir: &Path) -> Result<Gathered, Error> {
             let mut flat =
                 vec![("run".to_owned(), Value::from(name)), ("trace_sha256".to_owned(), Value::from(sha))];
             flatten("", &serde_json::to_value(&summary).unwrap_or_default(), &mut flat);
-            let config = std::fs::read_to_string(path.join("config.resolved.toml")).unwrap_or_default();
+            flatten("asked.workload", &manifest["workload"], &mut flat);
+            if manifest["asked"].is_object() {
+                flatten("asked", &manifest["asked"], &mut flat);
+            }
+            let config = std::fs::read_to_string(path.join(CONFIG)).unwrap_or_default();
             if let Ok(config) = config.parse::<toml::Table>() {
                 flatten("config", &serde_json::to_value(config).unwrap_or_default(), &mut flat);
             }
@@ -386,7 +396,7 @@ pub fn gather(dir: &Path) -> Result<Gathered, Error> {
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     let runs = rows.iter().map(|row| row.1.clone()).collect();
     let rows: Vec<Vec<(String, Value)>> = rows.into_iter().map(|row| row.2).collect();
-    Ok(Gathered { table: table(&rows), runs, failed, left })
+    Ok(Gathered { table: table(&rows), runs, failed, left, others })
 }
 
 /// A summary as columns: nested keys joined by points, lists as JSON.
@@ -407,7 +417,7 @@ fn flatten(before: &str, value: &Value, out: &mut Vec<(String, Value)>) {
 fn table(rows: &[Vec<(String, Value)>]) -> Table {
     // A key that some runs lack (a latency percentile of nothing) is empty there.
     let mut names: Vec<&str> = Vec::new();
-    let mut known = std::collections::BTreeSet::new();
+    let mut known = BTreeSet::new();
     for (name, _) in rows.iter().flatten() {
         if known.insert(name.as_str()) {
             names.push(name);

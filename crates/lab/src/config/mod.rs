@@ -16,6 +16,7 @@ pub use fraction::whole;
 pub use outside::{Outside, registered};
 pub use parse::parse;
 pub use presets::{PRESETS, Preset};
+pub(crate) use resolved::RESOLVED;
 pub use resolved::resolved;
 pub use scheme::{Policy, SHORTHANDS, Shorthand, policies, register};
 

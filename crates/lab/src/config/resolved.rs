@@ -3,6 +3,9 @@
 use super::{Drive, Preset};
 use crate::units::bytes;
 
+/// How it begins.
+pub(crate) const RESOLVED: &str = "# Resolved by nandle ";
+
 /// The device file that says everything that was left to defaults, presets, schemes and overrides;
 /// read again, it gives the same device.
 #[must_use]
@@ -12,7 +15,7 @@ pub fn resolved(drive: &Drive) -> String {
     let op = (raw as f64 - layout.logical_bytes as f64) / layout.logical_bytes as f64;
     let body = toml::to_string(config).unwrap_or_default();
     format!(
-        "# Resolved by nandle {}: every setting, defaults included.\n\
+        "{RESOLVED}{}: every setting, defaults included.\n\
          # raw {raw} bytes ({}), logical {} bytes ({}), (raw - logical) / logical = {op:.6}\n\
          # Each plane holds {} blocks free and {} open.\n\n{body}",
         env!("CARGO_PKG_VERSION"),

@@ -86,6 +86,14 @@ impl PowerCuts {
     }
 }
 
+impl std::fmt::Display for PowerCuts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let times = self.times.iter().map(|time| format!("{time}ns"));
+        let random = Some(format!("random:{}", self.random)).filter(|_| self.random > 0);
+        f.write_str(&times.chain(random).collect::<Vec<_>>().join(","))
+    }
+}
+
 /// The cuts to come.
 #[derive(Debug)]
 pub(super) struct Schedule {

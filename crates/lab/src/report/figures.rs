@@ -1,7 +1,7 @@
 //! The figures of a run as tiles, those of several as tables.
 
 use super::chart::escape;
-use super::groups::{Family, label};
+use super::groups::{Family, Names};
 use crate::measure::Summary;
 use crate::measure::metrics::{METRICS, Metric, STEADY_BELOW, lengths, ratio, steady};
 use crate::run::Loaded;
@@ -64,8 +64,8 @@ pub(super) fn alike<'a>(runs: impl Iterator<Item = &'a Summary>) -> bool {
 }
 
 /// Said where they did not.
-pub(super) const UNEQUAL: &str = "<p class=\"hint\">The runs went on until each was steady, and are of unequal length: counts \
-     are not compared.</p>";
+pub(super) const UNEQUAL: &str =
+    "<p class=\"hint\">The runs are of unequal length: counts are not compared.</p>";
 
 /// Least, mean and most of a figure over the seeds of a member.
 fn spread(metric: &Metric, runs: &[Loaded], member: &[usize]) -> Option<(f64, f64, f64)> {
@@ -123,12 +123,12 @@ pub(super) fn averaged(runs: &[Loaded], family: &Family) -> String {
 }
 
 /// Rows are figures, columns are runs: a figure, and what it is of the first run's.
-pub(super) fn table(runs: &[Loaded], group: &[usize]) -> String {
+pub(super) fn table(runs: &[Loaded], names: &Names, group: &[usize]) -> String {
     let alike = alike(group.iter().map(|&n| &runs[n].summary));
     let hint = if alike { "" } else { UNEQUAL };
     let mut out = format!("{hint}<div class=\"scroll\" tabindex=\"0\"><table><tr><th></th>");
     for &n in group {
-        out += &format!("<th>{}</th>", escape(&label(&runs[n], runs)));
+        out += &format!("<th>{}</th>", escape(&names.label(n)));
     }
     out += "</tr>";
     for metric in METRICS {

@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::measure::Summary;
 use crate::measure::metrics::{copied_nothing, ratio};
+use crate::output::REPORT;
 use crate::run::Loaded;
 use crate::units::{count, time};
 pub use groups::grouped;
-use groups::{families, label};
+use groups::{Names, families};
 use page::Page;
 pub use page::STYLE;
 use side_by_side::Shown;
@@ -36,7 +37,7 @@ const SENTENCES: usize = 3;
 /// If the directory is no run's, or the report cannot be written.
 pub fn write_run(dir: &Path) -> Result<PathBuf, Error> {
     let run = Loaded::read(dir)?;
-    write(&dir.join("report.html"), &of_run(&run))
+    write(&dir.join(REPORT), &of_run(&run))
 }
 
 /// Writes the report of several runs to a file.
@@ -72,9 +73,11 @@ pub fn of_run(run: &Loaded) -> String {
 /// The report of several runs, each family normalised to its first; seeds are averaged, with their spread.
 #[must_use]
 pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
-    let groups = grouped(runs.iter().map(|run| &run.summary));
-    let families = families(runs);
-    let (said, more) = verdict_of(runs, &groups);
+    let names = Names::of(runs);
+    let called = names.workloads.iter().map(String::as_str);
+    let groups = grouped(called.zip(runs.iter().map(|run| &run.summary)));
+    let families = families(runs, &names);
+    let (said, more) = verdict_of(runs, &names, &groups);
     let mut page = Page::new(title, &said);
     if !more.is_empty() {
         page.fold(&format!("{} more", more.len()));
@@ -89,16 +92,16 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         "<p class=\"hint\">Small figures: the mean as a multiple of the first row's, and the range over seeds. \
          Green is better, red worse: less is better but for requests per second.</p>",
     );
-    swept::charts(&mut page, runs);
+    swept::charts(&mut page, runs, &names);
     // Curves of one group at first sight; where there are more, a sweep's tables and curves come first.
     let folded = groups.len() > 1;
     for group in &groups {
         let shown: Vec<Shown<'_>> = (group.iter().filter(|&&n| n < DETAILED))
-            .map(|&n| Shown { label: label(&runs[n], runs), run: &runs[n] })
+            .map(|&n| Shown { label: names.label(n), run: &runs[n] })
             .collect();
         let Some(first) = shown.first() else { continue };
-        let name =
-            format!("{} on {}, seed {}", first.summary.workload, first.summary.device, first.summary.seed);
+        let workload = &names.workloads[group[0]];
+        let name = format!("{workload} on {}, seed {}", first.summary.device, first.summary.seed);
         if folded {
             page.fold(&format!("{name}: latencies, flash operations, time, all figures"));
         } else {
@@ -112,7 +115,7 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
         if !folded {
             page.fold("All figures");
         }
-        page.wide(&figures::table(runs, group));
+        page.wide(&figures::table(runs, &names, group));
         page.unfold();
     }
     let notes: BTreeSet<&String> = runs.iter().flat_map(|run| &run.summary.notes).collect();
@@ -123,8 +126,8 @@ pub fn of_runs(title: &str, runs: &[Loaded]) -> String {
     }
     page.notes(&notes);
     page.heading("Configurations");
-    for run in runs.iter().take(DETAILED) {
-        page.folded(&format!("{}: {}", run.summary.workload, label(run, runs)), &run.config);
+    for (n, run) in runs.iter().enumerate().take(DETAILED) {
+        page.folded(&format!("{}: {}", names.workloads[n], names.label(n)), &run.config);
     }
     page.finish()
 }
@@ -164,16 +167,17 @@ pub fn verdict(s: &Summary) -> String {
 }
 
 /// What the first groups come to, and what the others do.
-fn verdict_of(runs: &[Loaded], groups: &[Vec<usize>]) -> (String, Vec<String>) {
+fn verdict_of(runs: &[Loaded], names: &Names, groups: &[Vec<usize>]) -> (String, Vec<String>) {
     let mut said: Vec<String> = groups
         .iter()
         .filter_map(|group| {
-            let names: Vec<String> = group.iter().map(|&n| label(&runs[n], runs)).collect();
+            let labels: Vec<String> = group.iter().map(|&n| names.label(n)).collect();
             let members: Vec<(&str, &Summary)> =
-                names.iter().zip(group).map(|(name, &n)| (name.as_str(), &runs[n].summary)).collect();
+                labels.iter().zip(group).map(|(label, &n)| (label.as_str(), &runs[n].summary)).collect();
             let seed = runs[group[0]].summary.seed;
             let several = runs.iter().any(|run| run.summary.seed != seed);
-            best(&members).map(|said| if several { format!("Seed {seed}: {said}") } else { said })
+            best(&names.workloads[group[0]], &members)
+                .map(|said| if several { format!("Seed {seed}: {said}") } else { said })
         })
         .collect();
     let more = said.split_off(said.len().min(SENTENCES));
@@ -202,10 +206,10 @@ pub fn unsteady<N: std::fmt::Display>(runs: &[(N, &Summary)]) -> Option<String> 
     ))
 }
 
-/// The run with the least WAF of a group (name, figures) in one line, compared with the first; none if
+/// The run with the least WAF of a group (name, figures) under a workload in one line, compared with the first; none if
 /// there is nothing to compare.
 #[must_use]
-pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
+pub fn best(workload: &str, group: &[(&str, &Summary)]) -> Option<String> {
     let (&(base, first), others) = group.split_first()?;
     // Of a steady drive: what it was on the way there says how it began.
     let waf = |s: &Summary| s.waf_steady.or(s.waf).filter(|w| w.is_finite());
@@ -214,14 +218,13 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     let &(name, best) = written.min_by(|a, b| least(a.1).total_cmp(&least(b.1)))?;
     let mean = |s: &Summary| Some(s.host.write.lat_ns.mean).filter(|&m| m > 0.0);
     if let Some(why) = unsteady(group) {
-        return Some(format!("{}: {why}", first.workload));
+        return Some(format!("{workload}: {why}"));
     }
     let did = |s: &Summary| (s.flash.programs.total, s.flash.erases, s.host.all.lat_ns.mean.to_bits());
     if others.iter().all(|(_, s)| did(s) == did(first)) {
         let all = if others.len() == 1 { format!("{name} does") } else { "all do".into() };
         return Some(format!(
-            "{}: {all} as {base}: the same pages in the same time. What a scheme needs to act on, this drive and workload do not give it.",
-            first.workload
+            "{workload}: {all} as {base}: the same pages in the same time. What a scheme needs to act on, this drive and workload do not give it."
         ));
     }
     let steady = if best.waf_steady.and(first.waf_steady).is_some() { ", once steady" } else { "" };
@@ -247,5 +250,5 @@ pub fn best(group: &[(&str, &Summary)]) -> Option<String> {
     } else {
         ""
     };
-    Some(format!("{}: {so}{latency}.{alone}", first.workload))
+    Some(format!("{workload}: {so}{latency}.{alone}"))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::escape;
+use crate::output::SIGN;
 
 /// The look of every page: light and dark, phone and desk.
 pub const STYLE: &str = include_str!("style.css");
@@ -124,7 +125,7 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <link rel=\"icon\" href=\"data:,\">\n\
-             <title>{}</title>\n<style>\n{style}{STYLE}</style>\n</head>\n<body>\n{}<footer>nandle {}. Times are simulated; files carry nanoseconds and bytes. CO2e: 0.16 kg for a GB of flash made (Tannu and Nair, HotCarbon 2022).</footer>\n{script}</body>\n</html>\n",
+             <title>{}</title>\n<style>\n{style}{STYLE}</style>\n</head>\n<body>\n{}{SIGN}{}. Times are simulated; files carry nanoseconds and bytes. CO2e: 0.16 kg for a GB of flash made (Tannu and Nair, HotCarbon 2022).</footer>\n{script}</body>\n</html>\n",
             escape(&self.title),
             self.body,
             env!("CARGO_PKG_VERSION")

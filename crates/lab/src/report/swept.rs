@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::chart::{Axis, Plot, Series, Show};
-use super::groups::settings;
+use super::groups::Names;
 use super::page::{Csv, Page};
 use crate::measure::metrics::{METRICS, Metric, Unit};
 use crate::run::Loaded;
@@ -14,25 +14,27 @@ const CHARTED: [&str; 4] = ["waf_steady", "host.write.lat_ns.mean", "host.read.l
 /// A run by what it was asked to be.
 struct Asked<'a> {
     run: &'a Loaded,
-    settings: BTreeMap<String, String>,
+    settings: &'a BTreeMap<String, String>,
+    /// Its place among all.
+    number: usize,
 }
 
 /// The values of the swept setting, and what the runs of each value gave.
 type Line = BTreeMap<u64, Vec<f64>>;
 
 /// A chart of each figure over each swept setting, for runs of one workload on one device.
-pub(super) fn charts(page: &mut Page, runs: &[Loaded]) {
+pub(super) fn charts(page: &mut Page, runs: &[Loaded], names: &Names) {
     let mut families: BTreeMap<(&str, &str), Vec<Asked<'_>>> = BTreeMap::new();
-    for run in runs {
-        let key = (run.summary.workload.as_str(), run.summary.device.as_str());
-        families.entry(key).or_default().push(Asked { run, settings: settings(run) });
+    for (number, run) in runs.iter().enumerate() {
+        let key = (names.workloads[number].as_str(), run.summary.device.as_str());
+        families.entry(key).or_default().push(Asked { run, settings: &names.settings[number], number });
     }
     for ((workload, device), family) in &families {
         let swept = swept(family);
         for name in &swept {
             page.heading(&format!("{workload} on {device}, by {name}"));
             for metric in METRICS.iter().filter(|m| CHARTED.contains(&m.key)) {
-                chart(page, family, &swept, name, metric);
+                chart(page, family, names, name, metric);
             }
         }
     }
@@ -55,15 +57,13 @@ fn value(asked: &Asked<'_>, name: &str) -> Option<f64> {
     asked.settings.get(name)?.parse().ok().filter(|v: &f64| v.is_finite() && *v >= 0.0)
 }
 
-fn chart(page: &mut Page, family: &[Asked<'_>], swept: &[String], name: &str, metric: &Metric) {
+fn chart(page: &mut Page, family: &[Asked<'_>], names: &Names, name: &str, metric: &Metric) {
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
     let mut moving = 0;
     for asked in family {
         let (Some(x), Some(y)) = (value(asked, name), (metric.of)(&asked.run.summary)) else { continue };
         moving += usize::from(asked.run.summary.waf.is_some() && !asked.run.summary.steady_state);
-        let others = swept.iter().filter(|other| *other != name);
-        let apart = others.map(|other| format!(", {other}={}", asked.settings[other])).collect::<String>();
-        let line = lines.entry(format!("{}{apart}", asked.run.summary.scheme)).or_default();
+        let line = lines.entry(names.label_but(asked.number, name)).or_default();
         // Bits of numbers from 0 on sort as the numbers do.
         line.entry(x.to_bits()).or_default().push(y);
     }
@@ -136,8 +136,8 @@ mod tests {
             ..run("a", resolved, 1, 2.0)
         };
         let runs = [fraction("0.2", 0.2375), fraction("0.3", 0.3406)];
-        let labels: Vec<String> = runs.iter().map(|run| crate::report::groups::label(run, &runs)).collect();
-        assert_eq!(labels, ["a, op_ratio=0.2", "a, op_ratio=0.3"]);
+        let names = Names::of(&runs);
+        assert_eq!([names.label(0), names.label(1)], ["a, op_ratio=0.2", "a, op_ratio=0.3"]);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
             run("b", 0.2, 1, 1.5),
         ];
         let mut page = Page::new("t", "v");
-        charts(&mut page, &runs);
+        charts(&mut page, &runs, &Names::of(&runs));
         let html = page.finish();
         for part in [
             "w on d, by op_ratio",
@@ -163,7 +163,7 @@ mod tests {
         // The scheme is no number, and alone nothing is swept.
         assert!(!html.contains("by scheme.mapping"));
         let mut page = Page::new("t", "v");
-        charts(&mut page, &runs[..2]);
+        charts(&mut page, &runs[..2], &Names::of(&runs[..2]));
         assert!(!page.finish().contains("by op_ratio"));
     }
 }

@@ -14,11 +14,15 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLog
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use nandle_ssd::Op;
 use nandle_table::{Reader, Table, Writer};
+use nandle_trace::Options;
 use serde_json::json;
 
 use crate::Error;
-use crate::config::{Drive, resolved};
+use crate::address::Fit;
+use crate::config::{Drive, RESOLVED, resolved};
 use crate::measure::{Meter, Summary};
+use crate::output;
+use crate::replay::PowerCuts;
 use crate::workload::{Asked, FileHash};
 
 /// The file that marks a run directory; written last.
@@ -27,16 +31,12 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file of a run that failed, among several.
 pub(crate) const FAILURE: &str = "failure.json";
 
-/// Everything that a run may leave in its directory.
-const FILES: [&str; 7] = [
-    MANIFEST,
-    "config.resolved.toml",
-    "summary.json",
-    "timeseries.parquet",
-    "io.parquet",
-    "report.html",
-    FAILURE,
-];
+/// Written first.
+pub(crate) const CONFIG: &str = "config.resolved.toml";
+
+/// What a run may leave in its directory beside that.
+const FILES: [&str; 6] =
+    [MANIFEST, "summary.json", "timeseries.parquet", "io.parquet", output::REPORT, FAILURE];
 const LATENCY: &str = "latency";
 /// Logs of latencies, in a directory of their own.
 const LOGS: [&str; 4] = ["read.hlog", "write.hlog", "trim.hlog", "flush.hlog"];
@@ -50,19 +50,16 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Makes the directory. An existing one must be empty or an earlier run's, whether that came to its end or not:
-    /// what that left is removed.
-    pub(super) fn create(path: &Path) -> Result<Self, Error> {
+    /// what that left is removed. `inputs` is not.
+    pub(super) fn create(path: &Path, drive: &Drive, inputs: &[&Path]) -> Result<Self, Error> {
         let no = |e: io::Error| Error::input(format!("{}: {e}", path.display()));
-        if path.exists() && !path.join(MANIFEST).is_file() {
-            let entries = fs::read_dir(path).map_err(no)?.collect::<Result<Vec<_>, _>>().map_err(no)?;
-            let known = |name: &std::ffi::OsStr| FILES.iter().any(|file| name == *file) || name == LATENCY;
-            if let Some(foreign) = entries.iter().find(|entry| !known(&entry.file_name())) {
-                return Err(Error::input(format!(
-                    "{}: exists and is not a run directory ({} is in it); expected a new name for -o",
-                    path.display(),
-                    foreign.file_name().display()
-                )));
-            }
+        free(path)?;
+        let mut files = left_by_runs().map(|name| path.join(name));
+        if let Some(file) = files.find(|file| inputs.iter().any(|input| output::same(file, input))) {
+            return Err(Error::input(format!(
+                "{}: it is read, and would be removed; expected another name for -o",
+                file.display()
+            )));
         }
         fs::create_dir_all(path).map_err(no)?;
         let lock = File::open(path).map_err(no)?;
@@ -73,6 +70,8 @@ impl Directory {
             return Err(Error::Busy(path.to_owned()));
         }
         clear(path)?;
+        // Also a run that is killed leaves the mark that the directory is one.
+        fs::write(path.join(CONFIG), resolved(drive)).map_err(no)?;
         fs::create_dir_all(path.join(LATENCY)).map_err(no)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
@@ -86,7 +85,7 @@ impl Directory {
     pub(super) fn write(
         &self,
         drive: &Drive,
-        asked: &Asked,
+        (asked, cuts): (&Asked, Option<&PowerCuts>),
         trace: Option<(&Path, FileHash)>,
         summary: &Summary,
         meter: &Meter,
@@ -95,7 +94,6 @@ impl Directory {
             let path = self.path(name);
             fs::write(&path, text).map_err(|e| Error::write(&path, e))
         };
-        text("config.resolved.toml", resolved(drive))?;
         text("summary.json", pretty(summary))?;
         self.series(drive, meter)?;
         self.latencies(meter)?;
@@ -109,6 +107,7 @@ impl Directory {
             "scheme": summary.scheme,
             "settings": drive.sets().collect::<BTreeMap<_, _>>(),
             "workload": asked.workload,
+            "asked": said(drive, asked, cuts),
             "seed": summary.seed,
             "complete": summary.complete,
             "digest": summary.digest,
@@ -138,10 +137,94 @@ impl Directory {
     }
 }
 
+/// What was asked for beside drive and workload, under the names that a sweep's file has for it; what was not is not there.
+fn said(drive: &Drive, asked: &Asked, cuts: Option<&PowerCuts>) -> serde_json::Value {
+    let Asked { workload: _, seed: _, requests, mode, iodepth, time_scale, fit, trace, until } = asked;
+    let Options { format, time_unit, volume, action, regex, sort_window: _ } = trace;
+    let reading = [
+        ("format", json!(format)),
+        ("volume", json!(volume)),
+        ("time_unit", json!(time_unit)),
+        ("action", json!(action)),
+        ("regex", json!(regex)),
+    ];
+    let all = [
+        ("requests", json!(requests)),
+        ("replay", json!(mode)),
+        ("iodepth", json!(iodepth)),
+        ("time_scale", json!(time_scale)),
+        ("fit", json!(Some(fit).filter(|&&fit| fit != Fit::default()))),
+        ("until", json!(until.map(|_| "steady"))),
+        ("band", json!(until.map(|until| until.band))),
+        ("at_most", json!(until.map(|until| until.at_most))),
+        ("untimed", json!(Some(true).filter(|_| drive.config.timing.untimed))),
+        ("power_cut_at", json!(cuts.map(ToString::to_string))),
+        ("trace", given(reading)),
+    ];
+    given(all)
+}
+
+/// An object of those that have a value.
+fn given<const N: usize>(pairs: [(&str, serde_json::Value); N]) -> serde_json::Value {
+    let empty =
+        |value: &serde_json::Value| value.is_null() || value.as_object().is_some_and(|o| o.is_empty());
+    pairs
+        .into_iter()
+        .filter(|(_, value)| !empty(value))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Everything that a run may leave in its directory; the mark that it is a run's goes last.
+fn left_by_runs() -> impl Iterator<Item = String> {
+    let logs = LOGS.map(|log| format!("{LATENCY}/{log}"));
+    FILES.into_iter().map(str::to_owned).chain(logs).chain([CONFIG.to_owned()])
+}
+
+/// The files of a run that its report and tables are made of.
+pub fn files_of(run: &Path) -> impl Iterator<Item = PathBuf> {
+    left_by_runs().filter(|name| name != output::REPORT).map(|name| run.join(name))
+}
+
+/// Whether a run may have this directory: it is not there, empty, or an earlier run's. Names alone say nothing: web
+/// apps have a `manifest.json` too.
+pub(crate) fn free(path: &Path) -> Result<(), Error> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let no = |e: io::Error| Error::input(format!("{}: {e}", path.display()));
+    let entries = fs::read_dir(path).map_err(no)?.collect::<Result<Vec<_>, _>>().map_err(no)?;
+    let json = |name: &str| -> serde_json::Value {
+        let text = fs::read(path.join(name)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    };
+    if json(MANIFEST)["program"] == "nandle" {
+        return Ok(());
+    }
+    let is_config = || fs::read(path.join(CONFIG)).is_ok_and(|text| text.starts_with(RESOLVED.as_bytes()));
+    let is_failure = || ["error", "labels", "id"].iter().all(|key| !json(FAILURE)[key].is_null());
+    let is_ours = is_config() || is_failure();
+    let foreign = entries.iter().find(|entry| {
+        let name = entry.file_name();
+        let known = FILES.iter().any(|file| name == *file) || name == CONFIG || name == LATENCY;
+        // Earlier versions made this first.
+        let is_nothing =
+            || name == LATENCY && fs::read_dir(entry.path()).is_ok_and(|mut dir| dir.next().is_none());
+        name == MANIFEST || !known || !(is_ours || is_nothing())
+    });
+    match foreign {
+        Some(foreign) => Err(Error::input(format!(
+            "{}: exists and is not a run directory ({} is in it); expected a new name for -o",
+            path.display(),
+            foreign.file_name().display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Removes what an earlier run left, and nothing else.
 pub(crate) fn clear(dir: &Path) -> Result<(), Error> {
-    let logs = LOGS.map(|log| format!("{LATENCY}/{log}"));
-    for name in FILES.into_iter().chain(logs.iter().map(String::as_str)) {
+    for name in left_by_runs() {
         let path = dir.join(name);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::write(&path, e)),
@@ -252,7 +335,7 @@ impl Loaded {
             let Ok(bytes) = fs::read(path.join(&name)) else { continue };
             latency.push((kind.to_owned(), read_log(&bytes).map_err(|e| wrong(&name, &e))?));
         }
-        let config = text("config.resolved.toml")?;
+        let config = text(CONFIG)?;
         Ok(Self { path: path.to_owned(), summary, manifest, config, series, latency })
     }
 }
