@@ -209,5 +209,8 @@ fn fit(input: &Input, output: &Path) -> Result<(), Failure> {
     }
     fs::write(output, text).map_err(|e| Failure::Ran(format!("{}: {e}", output.display())))?;
     remark(&format!("{}: use it with --workload", output.display()));
+    if let Some(misses) = fitted.misses(input.seed) {
+        remark(&format!("note: {misses}"));
+    }
     Ok(())
 }

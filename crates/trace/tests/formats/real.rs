@@ -2,7 +2,8 @@
 //! Method: published traces, which the repository does not hold, are described and compared with an inventory whose
 //! numbers were counted by other means. The folder is `NANDLE_TRACES`, or a `traces` with
 //! an inventory in a folder beside the workspace; without it the test says so and passes.
-use nandle_trace::{Format, Info, InfoOptions, Options, TimeUnit, open};
+use nandle_trace::synthetic::{Target, fit};
+use nandle_trace::{Format, Info, InfoOptions, Options, Source, TimeUnit, open};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,41 @@ fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let entries = std::fs::read_dir(beside).ok()?.flatten();
     entries.map(|entry| entry.path().join("traces")).find(has_inventory)
+}
+
+/// Footprint and re-use of a trace's twin, which is drawn from what is fitted to it.
+#[test]
+fn twins_keep_footprint_and_reuse() {
+    let Some(folder) = folder() else { return };
+    for file in [
+        "pc_jpeg_copy.flashsim.xz",
+        "rocksdb_flashalloc_v4.blkparse.xz",
+        "rocksdb_flashalloc_v7.blkparse.xz",
+        "cloudphysics_libcachesim.vscsi.xz",
+        "sqlitewal_ext4_inserts.wiscsee.xz",
+        "bench_iozone_aligned_100k.disksim.xz",
+        "tencent_cbs_sample50000.csv.xz",
+    ] {
+        let path = folder.join(file);
+        if !path.is_file() {
+            continue;
+        }
+        let options = Options { format: Some(expected_format(file)), ..Options::default() };
+        let info = |source: &mut dyn Source| Info::of(source, &InfoOptions::default()).unwrap();
+        let original = info(&mut open(&path, &options).unwrap());
+        let fitted = fit(&mut open(&path, &options).unwrap(), file).unwrap();
+        let target =
+            Target { logical_bytes: 1 << 40, page_bytes: 16_384, sector_bytes: 512, seed: 1, requests: None };
+        let twin = info(&mut fitted.workload(&target).unwrap().into_source());
+        for (what, got, want) in [
+            ("footprint", twin.footprint_bytes as f64, original.footprint_bytes as f64),
+            ("re-use", twin.write_reuse, original.write_reuse),
+        ] {
+            assert!((got / want - 1.0).abs() < 0.15, "{file}: {what} {got}, of the trace {want}");
+        }
+        let sequential = twin.write.sequential_pct - original.write.sequential_pct;
+        assert!(sequential.abs() < 3.0, "{file}: {sequential} points more are sequential");
+    }
 }
 
 #[test]

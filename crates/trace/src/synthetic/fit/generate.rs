@@ -14,7 +14,52 @@ const MAX_BYTES: u64 = 1 << 32;
 /// Longest run that a fitted file may ask for.
 const MAX_RUN: f64 = 1e12;
 
+/// Requests up to which a twin is drawn to see how near it comes: seconds.
+const MOST_CHECKED: u64 = 4 << 20;
+/// Pages below which a tenth is chance.
+const FEW: u64 = 256;
+
 impl Fitted {
+    /// Where the twin's footprint, or its re-use of written addresses, is off by more than a tenth, as a
+    /// sentence; a twin is drawn once. None where both are right, and where that is not known: for files of
+    /// older versions and for more than four million requests.
+    pub fn misses(&self, seed: u64) -> Option<String> {
+        let (touched, written) = (self.touched_bytes?, self.written_bytes?);
+        if self.requests > MOST_CHECKED {
+            return None;
+        }
+        let largest =
+            [&self.read, &self.write, &self.trim].into_iter().flatten().flat_map(Shape::largest).max();
+        let roomy = self.footprint_bytes.saturating_add(largest.unwrap_or(0).min(MAX_BYTES) + GRANULE);
+        let target = Target {
+            logical_bytes: roomy.saturating_mul(2),
+            page_bytes: GRANULE as u32,
+            sector_bytes: 512,
+            seed,
+            requests: None,
+        };
+        let drawn =
+            self.workload(&target).and_then(|workload| super::fit(&mut workload.into_source(), &self.name));
+        let twin = match drawn {
+            Ok(twin) => twin,
+            Err(e) => return Some(format!("no twin can be drawn: {e}")),
+        };
+        let off = |have: u64, want: u64| {
+            let ratio = have as f64 / want.max(1) as f64;
+            (want >= FEW * PAGE && !(0.9..=1.1).contains(&ratio)).then_some(ratio)
+        };
+        let mut parts = Vec::new();
+        if off(twin.touched_bytes?, touched).is_some() {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let twins = mib(twin.touched_bytes?);
+            parts.push(format!("touches {twins:.1} MiB where the trace touches {:.1} MiB", mib(touched)));
+        }
+        if let Some(ratio) = off(twin.written_bytes?, written) {
+            parts.push(format!("writes each page {:.2} times as often as the trace", 1.0 / ratio));
+        }
+        (!parts.is_empty()).then(|| format!("the twin {}", parts.join(", and ")))
+    }
+
     /// A workload with these statistics, for a device; `target.requests` or as many as were fitted.
     ///
     /// # Errors
@@ -98,6 +143,8 @@ const RIGHT: f64 = 0.5;
 const REPEAT_TRIES: u32 = 16;
 /// Touched granules passed by in search of an untouched one.
 const STEPS: u64 = 256;
+/// Most untouched granules in a row that are looked for: 16 GiB.
+const MOST_ROW: u64 = 1 << 20;
 /// What a kind is behind in pages is forgotten beyond this: what cannot be made up for would shape all that follows.
 const MOST_OWED: f64 = 256.0;
 /// And this many repeats and joins.
@@ -166,7 +213,7 @@ impl Entering {
 
     /// Granules kept free behind each new place, for what goes on from there.
     fn spare(&self) -> f64 {
-        if self.places > 0.0 { (self.beyond / self.places).min(1e9) } else { 0.0 }
+        if self.places > 0.0 { (self.beyond / self.places).min(MOST_ROW as f64) } else { 0.0 }
     }
 
     /// Granules of the footprint for requests that fit one: as many as those are first to touch.
@@ -502,6 +549,7 @@ impl Drawn {
 
     /// Untouched granules in a row: `span` of them, or the most that were found nearby.
     fn hole(&mut self, span: u64) -> Range<u64> {
+        let span = span.min(MOST_ROW);
         let mut best = 0..0;
         let mut steps = 0;
         while best.end - best.start < span && steps < STEPS.saturating_add(4 * span) {
@@ -527,7 +575,7 @@ impl Drawn {
             let at = self.long.start + self.cursor.min(self.long.end - self.long.start - 1);
             best = at..at + 1;
         } else {
-            self.cursor = best.end - self.long.start.min(best.start);
+            self.cursor = best.end - self.long.start;
         }
         best
     }
@@ -591,6 +639,7 @@ impl Drawn {
         };
         let mut ahead = stroke.ahead(start + kind.bytes, &mut self.stream);
         ahead.fresh &= !full;
+        ahead.bytes = ahead.bytes.min(self.logical_bytes);
         kind.owed_repeats += kind.repeat;
         kind.owed_joins += kind.join;
         let can_repeat = !self.lists[kind.list].is_empty() && !ahead.fresh;
@@ -655,6 +704,13 @@ impl Drawable {
         self.owed_first = settled(self.owed_first, self.first, found.first);
         self.owed_repeats = self.owed_repeats.clamp(-MOST_AHEAD, MOST_AHEAD);
         self.owed_joins = self.owed_joins.clamp(-MOST_AHEAD, MOST_AHEAD);
+    }
+}
+
+impl Shape {
+    /// Sizes, among them the largest.
+    fn largest(&self) -> impl Iterator<Item = u64> {
+        self.sequential.iter().map(|s| s.bytes).chain(self.kinds.iter().map(|k| k.bytes))
     }
 }
 

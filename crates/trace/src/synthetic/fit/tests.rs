@@ -3,6 +3,7 @@
 use super::*;
 use crate::synthetic::measure::{Stats, drain, target};
 use crate::synthetic::{Target, named};
+use crate::{Info, InfoOptions};
 
 const LOGICAL: u64 = 64 << 30;
 
@@ -99,6 +100,83 @@ fn twins_survive_fitting() {
     }
 }
 
+/// What is generated of a workload, all phases of it, with its name.
+fn whole(name: &str) -> (String, Vec<Request>) {
+    (name.to_owned(), drain(named(name, &target(1 << 30, 60_000)).unwrap().into_source()))
+}
+
+#[test]
+fn footprint_and_reuse_are_kept_where_requests_are_sequential() {
+    let mut stream = nandle_random::Stream::new(9, "sequential, then random");
+    let request = |time_ns: u64, offset: u64, bytes: u64| Request {
+        time_ns,
+        offset,
+        bytes,
+        object: 0,
+        stream: 0,
+        op: Op::Write,
+        fua: false,
+    };
+    // 512 MiB one after the other, then as much of it at random as makes 1.3 writes a page.
+    let fill = (0..4096).map(|i| request(i * 1000, i << 17, 1 << 17));
+    let random = (4096..44_096).map(|i| request(i * 1000, stream.below(1 << 17) << 12, 4096));
+    let plain = ("sequential, then random".to_owned(), fill.chain(random).collect());
+    for (name, original) in [whole("ssdiq-zipf"), whole("mixed"), whole("sequential-write"), plain] {
+        let fitted = of(&original);
+        let info = |requests: &[Request]| {
+            Info::of(&mut Given(requests.iter().copied()), &InfoOptions::default()).unwrap()
+        };
+        let a = info(&original);
+        for seed in 1..=3 {
+            let b = info(&again(&fitted, seed));
+            let ratio =
+                |what: &str, got: f64, want: f64| near(&format!("{name}: {what}"), got / want, 1.0, 0.1);
+            ratio("footprint", b.footprint_bytes as f64, a.footprint_bytes as f64);
+            ratio("written", b.write_footprint_bytes as f64, a.write_footprint_bytes as f64);
+            ratio("re-use", b.write_reuse, a.write_reuse);
+            if a.read.requests > 0 {
+                ratio("re-use by reads", b.read_reuse, a.read_reuse);
+            }
+            near(&format!("{name}: sequential"), b.write.sequential_pct, a.write.sequential_pct, 3.0);
+            near(&format!("{name}: size"), b.mean_bytes / a.mean_bytes, 1.0, 0.05);
+            assert_eq!(fitted.misses(seed), None, "{name}");
+        }
+    }
+}
+
+#[test]
+fn more_requests_than_were_fitted_stay_in_the_footprint() {
+    let (_, original) = whole("mixed");
+    let fitted = of(&original);
+    let requests = Some(3 * original.len() as u64);
+    let more = drain(fitted.workload(&Target { requests, ..target(LOGICAL, 0) }).unwrap().into_source());
+    let ratio = of(&more).touched_bytes.unwrap() as f64 / fitted.touched_bytes.unwrap() as f64;
+    assert!((0.95..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_twin_that_misses_is_told_apart() {
+    let (_, original) = whole("random-write");
+    let fitted = of(&original);
+    let bytes = fitted.touched_bytes.map(|bytes| bytes * 2);
+    let said = Fitted { touched_bytes: bytes, written_bytes: bytes, ..fitted.clone() }.misses(1).unwrap();
+    assert!(said.starts_with("the twin touches ") && said.contains(", and writes each page 2.0"), "{said}");
+    assert_eq!(Fitted { touched_bytes: None, ..fitted }.misses(1), None);
+}
+
+#[test]
+fn files_of_older_versions_are_read() {
+    let text = "name = 'old'\nrequests = 2000\nfootprint_bytes = 16777216\n\
+        gaps = [{ mean_ns = 1000.0, share = 1.0 }]\n\
+        [write]\nshare = 1.0\nsequential_share = 0.5\nrepeat_position = 0.5\n\
+        sequential = [{ bytes = 8192, share = 1.0 }]\n\
+        kinds = [{ bytes = 4096, start = 512, share = 1.0, repeat = 0.25, join = 0.5 }]\n";
+    let old: Fitted = toml::from_str(text).unwrap();
+    let write = of(&again(&old, 1)).write.unwrap();
+    near("sequential", write.sequential_share, 0.5, 0.05);
+    near("repeats", write.kinds.iter().map(|k| k.share * k.repeat).sum(), 0.25, 0.05);
+}
+
 #[test]
 fn a_fit_survives_toml() {
     let requests = drain(named("lun3", &target(LOGICAL, 20_000)).unwrap().into_source());
@@ -166,8 +244,19 @@ fn small_devices_and_wrong_files() {
     let message = |f: Fitted| f.workload(&small).unwrap_err().to_string();
     assert!(message(Fitted { flush_share: f64::NAN, ..fitted.clone() }).contains("flush_share"));
     assert!(message(Fitted { read: None, write: None, ..fitted.clone() }).contains("no operation"));
-    let mut huge = fitted;
+    let mut huge = fitted.clone();
     huge.write.as_mut().unwrap().kinds[0].bytes = 1 << 40;
-    assert!(message(huge).contains("bytes"));
+    assert!(message(huge.clone()).contains("bytes"));
+    assert!(huge.misses(1).unwrap().contains("no twin can be drawn"));
+    // Runs beyond all measure are cut, and those that make no sense refused.
+    let run = |requests: f64, fresh: f64| {
+        let sizes = vec![Size { bytes: 1 << 20, share: 1.0 }];
+        let mut fitted = fitted.clone();
+        fitted.write.as_mut().unwrap().runs = vec![Run { requests, fresh, align: 512, share: 0.5, sizes }];
+        fitted
+    };
+    assert!(drain(run(1e12, 1.0).workload(&small).unwrap().into_source()).len() == 20_000);
+    assert!(message(run(f64::NAN, 1.0)).contains("a run of NaN requests"));
+    assert!(message(run(2.0, 1.5)).contains("runs.fresh"));
     assert!(fit(&mut Given(std::iter::empty()), "nothing").unwrap_err().to_string().contains("no request"));
 }
