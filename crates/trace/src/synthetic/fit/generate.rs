@@ -32,7 +32,7 @@ impl Fitted {
             [&self.read, &self.write, &self.trim].into_iter().flatten().flat_map(Shape::largest).max();
         let roomy = self.footprint_bytes.saturating_add(largest.unwrap_or(0).min(MAX_BYTES) + GRANULE);
         let target = Target {
-            logical_bytes: roomy.saturating_mul(2),
+            logical_bytes: roomy.saturating_mul(2).max(1 << 24),
             page_bytes: GRANULE as u32,
             sector_bytes: 512,
             seed,
@@ -313,6 +313,7 @@ struct Drawn {
     touched: Touched,
     /// Granules that requests are placed in, and pages that they are to touch.
     granules: u64,
+    most_granules: u64,
     pages: u64,
     /// New granules of requests that fit one: in random order, from the front of the footprint.
     order: Permutation,
@@ -373,6 +374,7 @@ impl Drawn {
         let scale = (most as f64 / granules as f64).min(1.0);
         let pages =
             fitted.touched_bytes.map_or(u64::MAX, |bytes| (bytes as f64 / PAGE as f64 * scale) as u64);
+        let footprint = granules.min(most);
         // A quarter more than will be touched: the last runs would find no space in a row.
         let granules = if entering.front(granules) < granules {
             granules.saturating_add(granules / 4).saturating_add(2 * entering.longest as u64)
@@ -380,6 +382,7 @@ impl Drawn {
             granules
         };
         let granules = granules.min(most);
+        let most_granules = (footprint + footprint / 20).min(granules);
         let front = entering.front(granules);
         let gaps: Vec<(f64, f64)> = fitted.gaps.iter().map(|g| (g.mean_ns, g.share)).collect();
         Ok(Self {
@@ -395,6 +398,7 @@ impl Drawn {
             used: HashSet::new(),
             touched: Touched::default(),
             granules,
+            most_granules,
             pages,
             entered: 0,
             barren: 0,
@@ -428,6 +432,7 @@ impl Drawn {
 
     /// A request that continues the one before of its operation, if it is one's turn.
     fn sequential(&mut self, which: usize) -> Option<(u64, u64)> {
+        let full = self.full();
         let stroke = &mut self.strokes[which];
         let course = stroke.courses.get(stroke.course).filter(|_| stroke.left > 0);
         let sizes = course.map_or(&stroke.sizes, |course| &course.sizes).as_ref()?;
@@ -442,6 +447,13 @@ impl Drawn {
         let bytes = stroke.planned.pop().unwrap_or_else(|| sizes.sample(&mut self.stream));
         // At the end of the device a run starts anew.
         let offset = if stroke.end + bytes <= self.logical_bytes { stroke.end } else { 0 };
+        // Where the footprint is reached it starts anew where one went before.
+        let found = self.touched.look(offset, bytes, stroke.which);
+        let mut offset = offset;
+        if fresh.is_some() && found.fresh > 0 && full && !self.rooms.is_empty() {
+            let room = &self.rooms[self.stream.below(self.rooms.len() as u64) as usize];
+            offset = (room.start * GRANULE + offset % GRANULE).min(self.logical_bytes - bytes);
+        }
         if let Some(share) = fresh {
             let found = self.touched.look(offset, bytes, stroke.which);
             let owed = stroke.owed_run + share * found.pages as f64 - found.fresh as f64;
@@ -468,7 +480,9 @@ impl Drawn {
         let found = self.touched.look(offset, kind.bytes, stroke.which);
         let mut score = if offset == stroke.end { UNMEANT } else { 0.0 };
         let off = |owed: f64, share: f64, got: u64| (owed + share * found.pages as f64 - got as f64).abs();
-        if let Some(share) = kind.fresh.filter(|_| new) {
+        if new && self.full() {
+            score += found.fresh as f64;
+        } else if let Some(share) = kind.fresh.filter(|_| new) {
             score += off(kind.owed_fresh, share, found.fresh);
         }
         if let Some(share) = kind.first {
@@ -623,7 +637,7 @@ impl Drawn {
     }
 
     fn full(&self) -> bool {
-        self.touched.pages() >= self.pages || self.touched.granules() >= self.granules
+        self.touched.pages() >= self.pages || self.touched.granules() >= self.most_granules
     }
 
     fn placed(&mut self, which: usize) -> (u64, u64) {
@@ -640,6 +654,9 @@ impl Drawn {
         let mut ahead = stroke.ahead(start + kind.bytes, &mut self.stream);
         ahead.fresh &= !full;
         ahead.bytes = ahead.bytes.min(self.logical_bytes);
+        if full {
+            ahead.untouched = 0.0;
+        }
         kind.owed_repeats += kind.repeat;
         kind.owed_joins += kind.join;
         let can_repeat = !self.lists[kind.list].is_empty() && !ahead.fresh;
