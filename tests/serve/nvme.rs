@@ -453,7 +453,6 @@ fn logs_tell_of_reads_that_were_rebuilt_and_repeated_and_of_how_much_is_left() {
         "timing.read_retry.ns=50000",
         "cell.endurance=1000",
         "recovery.plp=true",
-        "buffer.bytes=0",
     ];
     sets.iter().for_each(|set| args.extend(["--set", set]));
     let (_server, at) = start(dir.path(), &args);
@@ -472,10 +471,10 @@ fn logs_tell_of_reads_that_were_rebuilt_and_repeated_and_of_how_much_is_left() {
     assert!(u64_at(&ocp, 48) > 0, "reads were rebuilt");
     assert!(u64_at(&ocp, 64) > 0, "reads were repeated");
     assert_eq!(u16_at(&ocp, 128), 100, "capacitors do not age");
-    // 256 MiB of flash, a thousand times.
-    assert_eq!(u64_at(&ocp, 176), 268);
+    // 320 MiB of flash, a thousand times.
+    assert_eq!(u64_at(&ocp, 176), 335);
     let group = log(&mut host.admin, 0x09, 1, 512).data;
-    assert_eq!(u64_at(&group, 32), 268);
+    assert_eq!(u64_at(&group, 32), 335);
     let smart = log(&mut host.admin, 0x02, 0, 512).data;
     assert_eq!(u64_at(&group, 144), u64_at(&smart, 176), "as many errors in both logs");
     assert!(u64_at(&smart, 176) > 0);

@@ -96,6 +96,7 @@ fn traces_import_downwards() {
             "formats",
             "detect",
             "trace",
+            "beside",
             "write",
             "info",
             "synthetic",

@@ -171,9 +171,9 @@ impl Failures {
         if self.doomed.is_empty() {
             return None;
         }
+        let spare = can_spare(plane, flash);
         let at = self.doomed.iter().position(|&block| {
-            let valid = flash.blocks().valid(block);
-            flash.geometry().plane_of(block) == plane && (valid == 0 || can_empty(plane, valid, flash))
+            flash.geometry().plane_of(block) == plane && (spare || flash.blocks().valid(block) == 0)
         })?;
         Some(self.doomed.swap_remove(at))
     }
@@ -203,19 +203,6 @@ fn next_page(blocks: &mut Vec<Block>, plane: u32, flash: &Flash) -> Option<Ppn> 
 /// Whether `plane` can spare a block's worth of pages: collection holds no more than this once it has made room.
 fn can_spare(plane: u32, flash: &Flash) -> bool {
     flash.space().spare(plane) >= flash.space().limits().kept
-}
-
-/// Whether collection of `plane` goes on after a block with `valid` live pages was emptied, which gains nothing:
-/// host writes may have taken all but their reserve meanwhile, and the next victim's survivors have to fit what is left.
-fn can_empty(plane: u32, valid: u32, flash: &Flash) -> bool {
-    let space = flash.space();
-    if space.chooses_types() {
-        return space.spare(plane) > space.limits().soft;
-    }
-    let next = flash.blocks().candidates(plane).buckets().next().map_or(0, |(valid, _)| valid);
-    let left = space.left_in_open(plane, GroupId::Survivors, flash.media());
-    let reserve = space.limits().hard * flash.geometry().pages_per_block;
-    can_spare(plane, flash) && valid + next <= left + reserve
 }
 
 /// What a page stood for when its program failed.

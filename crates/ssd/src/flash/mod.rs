@@ -8,6 +8,7 @@ use nandle_nand::{Array, Cause, Oob, OpId, PageUse, Ppn, Shape};
 use smallvec::SmallVec;
 
 mod assembly;
+mod counted;
 mod liveness;
 pub(crate) mod page;
 mod records;
@@ -28,8 +29,8 @@ pub use write::{Part, Write};
 use crate::map::{FragmentList, Fragments, Map, runs};
 use crate::media::{Contents, Media, Waiter};
 use crate::space::{Blocks, GroupId, PageClass, Space};
+use counted::Unprogrammed;
 use nandle_nand::{Extent, Extents};
-use unprogrammed::Unprogrammed;
 
 /// A page about to be written: where, as what, holding what, on whose behalf.
 #[derive(Clone, Copy, Debug)]

@@ -6,40 +6,9 @@
 
 use nandle_nand::{Cause, PageUse, Ppn};
 
+use super::counted::{Unit, Unprogrammed, add, of};
 use super::{Flash, Stats, StreamCount, sectors_of};
 use crate::space::GroupId;
-
-/// Of a unit in an open page.
-#[derive(Clone, Copy, Debug)]
-struct Unit {
-    ppn: Ppn,
-    /// The stream that it was counted for, if the host did not write it.
-    copied_for: Option<u16>,
-    /// Sectors of it that the host did not write.
-    carried: u16,
-}
-
-/// What keeps the counts of streams and those of the flash apart.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Unprogrammed {
-    units: Vec<Unit>,
-    /// Programmed since the counters were reset though counted before, and what was programmed again.
-    more: Vec<StreamCount>,
-    /// Counted, and lost with the power.
-    less: Vec<StreamCount>,
-}
-
-fn of(streams: &[StreamCount], stream: usize) -> StreamCount {
-    streams.get(stream).copied().unwrap_or_default()
-}
-
-fn add(streams: &mut Vec<StreamCount>, more: &[StreamCount]) {
-    streams.resize(streams.len().max(more.len()), StreamCount::default());
-    for (sum, count) in streams.iter_mut().zip(more) {
-        sum.host_sectors += count.host_sectors;
-        sum.media_sectors += count.media_sectors;
-    }
-}
 
 impl Flash {
     /// The counters, but that what lies in pages that are being filled does not count as programmed yet: the sectors

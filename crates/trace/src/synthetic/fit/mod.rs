@@ -18,8 +18,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use touched::{Found, PAGE, Touched};
 
-/// Starts are kept modulo this many bytes, and footprints counted in it.
-pub const GRANULE: u64 = 16 << 10;
+pub use touched::GRANULE;
 
 /// Kinds kept for an operation; rarer ones are merged by size.
 const MAX_KINDS: usize = 1024;

@@ -1,8 +1,9 @@
 //! Which pages of which granules were read, written and trimmed so far.
 
-use super::GRANULE;
 use rustc_hash::FxHashMap;
 
+/// Starts are kept modulo this many bytes, and footprints counted in it.
+pub const GRANULE: u64 = 16 << 10;
 /// Re-use is counted in pages of this size, as `nandle trace info` does.
 pub(super) const PAGE: u64 = 4096;
 const PAGES: u64 = GRANULE / PAGE;
