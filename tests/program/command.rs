@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use serde_json::Value;
 
 pub fn nandle(args: &[&str], dir: &Path) -> Output {
     Command::cargo_bin("nandle").expect("built").args(args).current_dir(dir).output().expect("it runs")
@@ -41,4 +42,15 @@ pub fn refused(args: &[&str], dir: &Path) -> String {
 
 pub fn temp() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
+}
+
+/// What it printed as JSON.
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// What a file holds.
+pub fn file(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }

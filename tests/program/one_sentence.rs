@@ -75,7 +75,7 @@ fn what_a_server_writes_overwrites_neither_its_image_nor_itself() {
         ("--json - --record -", "--json -: --record writes there"),
         ("--json /nonexistent/x", "--json /nonexistent/x: No such file"),
         ("--record /nonexistent/x.csv", "--record /nonexistent/x.csv: No such file"),
-        ("--record folder", "--record folder: Is a directory"),
+        ("--record folder", "--record folder: a directory"),
     ] {
         let words: Vec<&str> = ["serve", "--nbd", "unix:s"].into_iter().chain(args.split(' ')).collect();
         let message = refused(&nandle(dir.path(), &words));

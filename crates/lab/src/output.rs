@@ -19,12 +19,49 @@ pub const REPORT: &str = "report.html";
 /// Which runs of a directory its report is of, in which order.
 pub const ORDER: &str = "report.json";
 
-/// Whether both names lead to one file, by links too. Devices and pipes are no files that are overwritten.
+/// Symbolic links in a row that are followed to where there is nothing yet.
+const MOST_LINKS: u32 = 8;
+
+/// What tells a file from all others.
+#[derive(PartialEq, Eq)]
+enum Which {
+    /// One that is there: device and inode.
+    There(u64, u64),
+    /// One that will be made.
+    New(PathBuf),
+}
+
+impl Which {
+    /// The file at `path`. Devices and pipes are no files that are overwritten.
+    fn of(path: &Path) -> Option<Self> {
+        if let Ok(metadata) = fs::metadata(path) {
+            return metadata.is_file().then(|| Self::There(metadata.dev(), metadata.ino()));
+        }
+        let path = followed(path);
+        let place = fs::canonicalize(above(&path)).ok().zip(path.file_name());
+        Some(Self::New(place.map_or(path.clone(), |(place, name)| place.join(name))))
+    }
+}
+
+/// Where links lead that end in nothing.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = above(&path).join(target);
+    }
+    path
+}
+
+/// The directory that a file is in.
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether both names lead to one file, by links too, whether it is there or not.
 #[must_use]
 pub fn same(one: &Path, other: &Path) -> bool {
-    let file = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file);
-    let place = |path: &Path| file(path).map(|file| (file.dev(), file.ino()));
-    place(one).is_some_and(|here| place(other) == Some(here))
+    Which::of(one).is_some_and(|this| Which::of(other) == Some(this))
 }
 
 /// Whether a file may be written there, as far as that can be known without touching it: `-` always, and nothing of
@@ -51,8 +88,7 @@ pub fn file<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Resu
     match fs::metadata(path) {
         Ok(_) => access(path, Access::WRITE_OK).map_err(|e| no(io::Error::from(e).to_string())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-            folder(above.unwrap_or(Path::new("."))).map_err(|e| no(e.to_string()))
+            folder(above(&followed(path))).map_err(|e| no(e.to_string()))
         }
         Err(e) => Err(no(e.to_string())),
     }

@@ -69,6 +69,14 @@ pub struct Done {
     pub failed: bool,
 }
 
+impl Done {
+    /// A program that failed.
+    #[inline]
+    pub fn is_failed_program(&self) -> bool {
+        self.failed && self.kind == Kind::Program
+    }
+}
+
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A slot of the operation slab.

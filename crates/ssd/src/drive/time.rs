@@ -107,7 +107,7 @@ impl Ssd {
             }
             let (mut ended, mut failed) = (0, false);
             while let Some(&done) = self.flash.media().done().get(ended) {
-                if done.failed && done.kind == Kind::Program {
+                if done.is_failed_program() {
                     failed = true;
                 } else {
                     self.operation_done::<PLAIN>(&done);
@@ -135,7 +135,7 @@ impl Ssd {
     fn programs_failed(&mut self, ended: usize) {
         for n in 0..ended {
             let done = self.flash.media().done()[n];
-            if done.failed && done.kind == Kind::Program {
+            if done.is_failed_program() {
                 self.operation_done::<false>(&done);
             }
         }
@@ -176,7 +176,7 @@ impl Ssd {
             }
             return self.collect.program_done::<PLAIN>(done.ppn, &mut self.flash);
         }
-        let lost = done.failed && done.kind == Kind::Program;
+        let lost = done.is_failed_program();
         if lost {
             let Self { flash, schemes, durability, collect, .. } = self;
             if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {

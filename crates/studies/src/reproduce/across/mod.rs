@@ -22,7 +22,7 @@ use self::grid::{Load, Set, Workload, compare, measure};
 pub use self::grid::{SCHEMES, TWINS};
 pub use self::run::{Run, run};
 use self::tables::{averages, shrink_table, table};
-use self::unpublished::{shipped, unpublished, without_locality};
+use self::unpublished::Open;
 use super::traces::{self, Real};
 use super::{Bench, Report};
 
@@ -86,9 +86,8 @@ pub(super) fn reproduce(bench: &Bench<'_>, report: &mut Report) -> Result<(), Er
         }
     }
     if bench.wants(&["across-flash-ops", "across-erases", "across-io-latency"]) {
-        report.tables.push(unpublished(bench, paper, &runs, asked)?);
-        report.tables.push(shipped(bench, paper, &runs, asked)?);
-        report.tables.push(without_locality(bench, paper, &runs, asked)?);
+        let open = Open { bench, paper, counted: &runs, asked };
+        report.tables.extend([open.unpublished()?, open.shipped()?, open.without_locality()?]);
     }
     if options.claim.is_none() {
         let shrunk = measure(bench, Set { shrink: true, ..paper }, &twins, &["across"])?;

@@ -1,7 +1,9 @@
 //! Requests drawn from a fitted trace's statistics.
 
-use super::touched::{Found, PAGE, Touched};
-use super::{Fitted, GRANULE, MAX_EXTENTS, Shape, Size, align};
+use super::entering::{Entering, MOST_ROW, span};
+use super::stroke::{Ahead, Drawable, MOST_AHEAD, Stroke};
+use super::touched::{PAGE, Touched};
+use super::{Fitted, GRANULE, MAX_EXTENTS, Shape};
 use crate::synthetic::{Phase, Replay, Target, Workload};
 use crate::{Error, Op, Request, Source};
 use nandle_random::math::pow;
@@ -143,159 +145,9 @@ const RIGHT: f64 = 0.5;
 const REPEAT_TRIES: u32 = 16;
 /// Touched granules passed by in search of an untouched one.
 const STEPS: u64 = 256;
-/// Most untouched granules in a row that are looked for: 16 GiB.
-const MOST_ROW: u64 = 1 << 20;
-/// What a kind is behind in pages is forgotten beyond this: what cannot be made up for would shape all that follows.
-const MOST_OWED: f64 = 256.0;
-/// And this many repeats and joins.
-const MOST_AHEAD: f64 = 32.0;
 const MOST_OWED_RUN: f64 = 1e6;
 /// Score of a place that would make a request sequential that is not meant to be.
 const UNMEANT: f64 = 1e6;
-
-/// Sizes of a run that are drawn ahead.
-const MOST_PLANNED: u64 = 256;
-
-/// Granules that a request lies in.
-fn span(start: Option<u32>, bytes: u64) -> u64 {
-    (u64::from(start.unwrap_or(0)) + bytes).div_ceil(GRANULE)
-}
-
-/// Mean of sizes by their shares.
-fn mean(sizes: &[Size]) -> f64 {
-    let sum: f64 = sizes.iter().map(|s| s.share).sum();
-    sizes.iter().map(|s| s.bytes as f64 * s.share).sum::<f64>() / sum.max(f64::MIN_POSITIVE)
-}
-
-fn size_table(sizes: &[Size]) -> Option<Table<u64>> {
-    Table::new(&sizes.iter().map(|s| (s.bytes, s.share)).collect::<Vec<_>>())
-}
-
-/// Where the granules of a footprint are first touched, in granules per request.
-#[derive(Default)]
-struct Entering {
-    /// By requests that fit one and begin a new one.
-    short: f64,
-    /// By longer ones, and by runs.
-    long: f64,
-    /// By requests that begin in a touched one and go on beyond it.
-    beyond: f64,
-    /// Requests and runs that may be gone on from.
-    places: f64,
-    /// Granules of the longest run.
-    longest: f64,
-}
-
-impl Entering {
-    fn of(fitted: &Fitted) -> Self {
-        let mut sum = Self::default();
-        for shape in [&fitted.read, &fitted.write, &fitted.trim].into_iter().flatten() {
-            let heads = shape.share * (1.0 - shape.sequential_share);
-            for kind in &shape.kinds {
-                let span = span(kind.start, kind.bytes);
-                let others = heads * kind.share * (1.0 - kind.repeat);
-                let new = others * (1.0 - kind.join);
-                *(if span == 1 { &mut sum.short } else { &mut sum.long }) += new * span as f64;
-                sum.places += new;
-                if span > 1 {
-                    let fresh = others * kind.fresh.unwrap_or(0.0) * kind.bytes as f64 / GRANULE as f64;
-                    sum.beyond += (fresh - new * span as f64).max(0.0);
-                }
-            }
-            for run in &shape.runs {
-                let granules = run.requests * mean(&run.sizes) / GRANULE as f64;
-                sum.longest = sum.longest.max(granules * run.fresh);
-                sum.long += heads * run.share * run.fresh * granules;
-            }
-        }
-        sum
-    }
-
-    /// Granules kept free behind each new place, for what goes on from there.
-    fn spare(&self) -> f64 {
-        if self.places > 0.0 { (self.beyond / self.places).min(MOST_ROW as f64) } else { 0.0 }
-    }
-
-    /// Granules of the footprint for requests that fit one: as many as those are first to touch.
-    fn front(&self, granules: u64) -> u64 {
-        let short = self.short * (1.0 - self.spare().min(1.0));
-        let all = self.short + self.long + self.beyond;
-        if all == short || all == 0.0 {
-            return granules;
-        }
-        ((granules as f64 * short / all) as u64).clamp(1, granules)
-    }
-}
-
-/// A kind at work. What it owes is what it should have had by now, less what it had: places are
-/// chosen so that it stays near 0.
-#[derive(Clone, Copy)]
-struct Drawable {
-    bytes: u64,
-    start: Option<u32>,
-    repeat: f64,
-    join: f64,
-    fresh: Option<f64>,
-    first: Option<f64>,
-    owed_repeats: f64,
-    owed_joins: f64,
-    /// In pages.
-    owed_fresh: f64,
-    owed_first: f64,
-    /// Which list holds its extents: shared by the operations.
-    list: usize,
-    /// Which list holds the granules that requests of its size were first to touch.
-    company: usize,
-}
-
-/// Runs of one length at work: one in every `1 / share` requests that are not sequential.
-struct Course {
-    requests: f64,
-    fresh: f64,
-    align: u64,
-    share: f64,
-    sizes: Option<Table<u64>>,
-    mean_bytes: f64,
-    begun: u64,
-    /// Behind which of these requests the next one comes.
-    due: f64,
-}
-
-/// The run behind a request.
-#[derive(Clone, Copy, Default)]
-struct Ahead {
-    requests: u64,
-    bytes: u64,
-    /// Pages that it should find untouched.
-    untouched: f64,
-    /// That is about all of them.
-    fresh: bool,
-}
-
-/// One operation at work.
-struct Stroke {
-    op: Op,
-    /// Its place among the operations of [`Touched`].
-    which: usize,
-    fua: f64,
-    sequential: f64,
-    /// A repeated extent is at the `uniform ^ skew` of its list.
-    skew: f64,
-    sizes: Option<Table<u64>>,
-    kinds: Option<Table<usize>>,
-    drawables: Vec<Drawable>,
-    courses: Vec<Course>,
-    /// Requests so far that were not sequential.
-    heads: u64,
-    /// Sequential requests still to come in this run, and which it is.
-    left: u64,
-    course: usize,
-    /// Sizes of the next of these, the last one first.
-    planned: Vec<u64>,
-    /// Untouched pages that runs should have found by now, less what they found.
-    owed_run: f64,
-    end: u64,
-}
 
 struct Drawn {
     stream: Stream,
@@ -694,7 +546,10 @@ impl Drawn {
                 Some(offset) => offset,
                 None => {
                     let offset = self.new_place(which, &kind, start, ahead);
-                    self.company[kind.company].push(offset - offset % GRANULE);
+                    let company = &mut self.company[kind.company];
+                    if company.len() < MAX_EXTENTS {
+                        company.push(offset - offset % GRANULE);
+                    }
                     offset
                 }
             };
@@ -708,101 +563,10 @@ impl Drawn {
     }
 }
 
-impl Drawable {
-    /// After a request: what it should have found becomes owed, what it found is paid.
-    fn settle(&mut self, found: Found, repeat: bool) {
-        let pages = found.pages as f64;
-        let settled = |owed: f64, share: Option<f64>, got: u64| {
-            (owed + share.unwrap_or(0.0) * pages - got as f64).clamp(-MOST_OWED, MOST_OWED)
-        };
-        if !repeat {
-            self.owed_fresh = settled(self.owed_fresh, self.fresh, found.fresh);
-        }
-        self.owed_first = settled(self.owed_first, self.first, found.first);
-        self.owed_repeats = self.owed_repeats.clamp(-MOST_AHEAD, MOST_AHEAD);
-        self.owed_joins = self.owed_joins.clamp(-MOST_AHEAD, MOST_AHEAD);
-    }
-}
-
 impl Shape {
     /// Sizes, among them the largest.
     fn largest(&self) -> impl Iterator<Item = u64> {
         self.sequential.iter().map(|s| s.bytes).chain(self.kinds.iter().map(|k| k.bytes))
-    }
-}
-
-impl Stroke {
-    /// The run behind the request at hand. Each length comes as often as its share says, somewhere in its
-    /// turn, but the first of each at once: what follows may need what it leaves. It waits a while for a
-    /// request that ends where it can begin.
-    fn ahead(&mut self, end: u64, stream: &mut Stream) -> Ahead {
-        let head = self.heads as f64;
-        self.heads += 1;
-        let Some(at) = self.courses.iter().position(|course| {
-            let patience = (0.5 / course.share).clamp(8.0, 256.0);
-            head >= course.due && (course.align == align(end) || head >= course.due + patience)
-        }) else {
-            return Ahead::default();
-        };
-        let course = &mut self.courses[at];
-        course.begun += 1;
-        course.due = (course.begun as f64 + stream.unit()) / course.share;
-        self.course = at;
-        self.left = (course.requests + stream.unit()) as u64;
-        // Space is looked for by the sizes that will be, or by their mean where they are many.
-        self.planned.clear();
-        if let Some(sizes) = &course.sizes {
-            self.planned.extend((0..self.left.min(MOST_PLANNED)).map(|_| sizes.sample(stream)));
-        }
-        let unplanned = self.left.saturating_sub(MOST_PLANNED) as f64 * course.mean_bytes;
-        let bytes = self.planned.iter().sum::<u64>().saturating_add(unplanned as u64);
-        let pages = bytes as f64 / PAGE as f64;
-        let untouched = course.fresh * pages + self.owed_run;
-        let fresh = if course.fresh >= 0.9 { untouched > -pages } else { untouched >= 0.9 * pages };
-        Ahead { requests: self.left, bytes, untouched, fresh }
-    }
-
-    fn new(op: Op, shape: &Shape, drawables: Vec<Drawable>) -> Self {
-        let mut courses: Vec<Course> = shape
-            .runs
-            .iter()
-            .filter(|run| run.share > 0.0 && !run.sizes.is_empty())
-            .map(|run| Course {
-                requests: run.requests,
-                fresh: run.fresh,
-                align: run.align,
-                share: run.share,
-                sizes: size_table(&run.sizes),
-                mean_bytes: mean(&run.sizes),
-                begun: 0,
-                due: 0.0,
-            })
-            .collect();
-        courses.sort_by(|a, b| b.fresh.total_cmp(&a.fresh).then(b.requests.total_cmp(&a.requests)));
-        let kinds: Vec<(usize, f64)> = shape.kinds.iter().enumerate().map(|(i, k)| (i, k.share)).collect();
-        // The mean of uniform^skew is 1 / (1 + skew).
-        let skew = (1.0 / shape.repeat_position.clamp(0.01, 0.99) - 1.0).clamp(0.01, 100.0);
-        Self {
-            op,
-            which: match op {
-                Op::Read => 0,
-                Op::Write => 1,
-                _ => 2,
-            },
-            fua: shape.fua_share,
-            sequential: shape.sequential_share,
-            skew,
-            sizes: size_table(&shape.sequential),
-            kinds: Table::new(&kinds),
-            drawables,
-            courses,
-            heads: 0,
-            left: 0,
-            course: 0,
-            planned: Vec::new(),
-            owed_run: 0.0,
-            end: 0,
-        }
     }
 }
 

@@ -8,7 +8,9 @@
 //! lie (so that partial updates, which need a neighbour in the page, are off by up to some 15 points
 //! where those neighbours have a system), correlations between gaps (bursts of bursts), and phases of the workload.
 
+mod entering;
 mod generate;
+mod stroke;
 mod touched;
 
 use crate::{Error, Op, Request, Source};
