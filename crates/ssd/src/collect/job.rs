@@ -67,6 +67,9 @@ impl Collect {
                 return;
             }
             let Some(group) = self.group_of_copies(plane, work.flash) else {
+                if wear && self.leave_cold_data(plane, block, work.flash) {
+                    return self.collect_plane(plane, work);
+                }
                 return self.erase_for_room(plane, work);
             };
             self.copy_page(block, page, plane, group, wear, work);
@@ -124,6 +127,21 @@ impl Collect {
             let job = &mut self.jobs[plane as usize];
             if Self::erase(block, work) { job.leaving.push(block) } else { job.emptied.push(block) }
         }
+    }
+
+    /// Cold data that finds no room stays where it is, if nothing is under way that could bring some: pages that were
+    /// programmed before they were full, or pages of the drive's own, took what there was when its move began.
+    /// Whether it was left: then the plane can take a victim that brings room.
+    #[cold]
+    fn leave_cold_data(&mut self, plane: u32, block: Block, flash: &mut Flash) -> bool {
+        let job = &mut self.jobs[plane as usize];
+        if flash.media().in_flight() > 0 || !job.emptied.is_empty() {
+            return false;
+        }
+        (job.victim, job.wear) = (None, false);
+        let now = flash.media().now();
+        flash.space_mut().blocks_mut().leave_victim(block, now);
+        true
     }
 
     /// Orders the erase of former victims whose copies are all on their way, and of the others if there is no

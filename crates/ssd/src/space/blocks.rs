@@ -375,6 +375,13 @@ impl Blocks {
         self.info[block.0 as usize].state = State::Victim;
     }
 
+    /// A victim that is not emptied after all is closed again.
+    pub(crate) fn leave_victim(&mut self, block: Block, now: u64) {
+        debug_assert_eq!(self.state(block), State::Victim);
+        self.info[block.0 as usize].state = State::Open;
+        self.close(block, now);
+    }
+
     pub(crate) fn set_erasing(&mut self, block: Block) {
         debug_assert_eq!(self.valid(block), 0, "erase of a block with live data");
         self.info[block.0 as usize].state = State::Erasing;
