@@ -29,6 +29,8 @@ MUTANTS = {
          "--test drive ends::"),
         ("the first of those that share a block pays for its own pages", "let cost = (blocks * ppb).saturating_sub(pages) + held;",
          "let cost = left.saturating_sub(pages) + held;", "--test drive ends::"),
+        ("cold data waits for room for ever", "if wear && self.leave_cold_data(", "if false && self.leave_cold_data(",
+         "--test drive ends::"),
         ("nobody looks at planes that the mapping table has filled", "self.seal_format(); self.look_at_full_planes();",
          "self.seal_format();", "--test drive ends::"),
         ("a write whose program is lost succeeds", "self.requests[slot].status = Status::MediaError; } self.lost_behind",
