@@ -129,9 +129,9 @@ impl Collect {
         }
     }
 
-    /// Cold data that finds no room stays where it is, if nothing is under way that could bring some: pages that were
-    /// programmed before they were full, or pages of the drive's own, took what there was when its move began.
-    /// Whether it was left: then the plane can take a victim that brings room.
+    /// Cold data that finds no room stays where it is, if nothing is under way that could bring some: what there was when
+    /// its move began may have gone to pages programmed before they were full, or to the drive's own. Whether it was left:
+    /// then the plane can take a victim that brings room.
     #[cold]
     fn leave_cold_data(&mut self, plane: u32, block: Block, flash: &mut Flash) -> bool {
         let job = &mut self.jobs[plane as usize];
