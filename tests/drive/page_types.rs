@@ -207,6 +207,32 @@ fn size_based_looks_at_the_request() {
     ssd.check();
 }
 
+/// A request is no smaller for leaving the buffer page by page (section VI-B4); the last one that wrote to a page counts.
+#[test]
+fn size_based_looks_at_the_request_behind_a_buffer() {
+    for buffer in ["lru", "fifo", "pc-lru", "mca"] {
+        let mut config = one_plane("size-based", CellKind::Tlc, 12, 12);
+        config.scheme.buffer = buffer.into();
+        config.buffer.bytes = 1 << 20;
+        let mut ssd = Ssd::new(&config, 0, 1).expect("a valid device");
+        let mut flushed = |requests: &[(u64, u64)]| {
+            for &(lsn, sectors) in requests {
+                one(&mut ssd, Op::Write, lsn, sectors);
+            }
+            one(&mut ssd, Op::Flush, 0, 0);
+            ssd.check();
+            let types = host_types(&ssd);
+            [types[0], types[1] + types[2]]
+        };
+        let small: Vec<(u64, u64)> = (0..12).map(|n| (n * 8, 8)).collect();
+        assert_eq!(flushed(&small), [12, 0], "{buffer}: a whole page is a small request");
+        assert_eq!(flushed(&[(0, 16)]), [12, 2], "{buffer}: two pages are a large one");
+        assert_eq!(flushed(&[(20, 8)]), [12, 4], "{buffer}: two halves too");
+        assert_eq!(flushed(&[(32, 16), (32, 1)]), [13, 5], "{buffer}: a small one in a large one's page");
+        assert_eq!(flushed(&[(48, 1), (48, 16)]), [13, 7], "{buffer}: a large one over a small one's page");
+    }
+}
+
 /// When no LSB page is left, each block is as likely as any other, and its CSB pages come before its MSB pages: of n
 /// writes to 60 blocks with 8 pages of each, min(k, 8) of the k that fall on a block are CSB pages, and k is binomial.
 #[test]

@@ -10,6 +10,13 @@ pub(crate) struct Incoming {
     pub range: (u64, u64),
 }
 
+impl Incoming {
+    /// Whether it has no more than the sectors `mask` of one logical page.
+    pub fn is_within(&self, mask: u64) -> bool {
+        self.range.1 - self.range.0 == u64::from(mask.count_ones())
+    }
+}
+
 #[cfg(test)]
 impl Incoming {
     pub(crate) fn for_tests(number: u64) -> Self {

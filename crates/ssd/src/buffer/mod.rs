@@ -61,6 +61,8 @@ pub struct Entry {
     pub request: u64,
     /// Its stream.
     pub stream: u16,
+    /// The host request that wrote to it last falls in one logical page.
+    pub alone: bool,
     /// How often it has been passed over since it was written.
     pub passed: u32,
     /// The entry of the same page that an older request left.
@@ -223,7 +225,7 @@ impl Buffer {
 
     /// Puts a write in, merging it with what is there: whose contents go to [`Buffer::page`] of that slot.
     pub(crate) fn insert(&mut self, lpn: u32, mask: u64, write: Incoming) -> u32 {
-        let Incoming { stream, .. } = write;
+        let (stream, alone) = (write.stream, write.is_within(mask));
         let (request, into) =
             if self.plan.merge { (write.number, self.slot(lpn)) } else { self.queue(lpn, mask, write) };
         let slot = match into {
@@ -235,7 +237,7 @@ impl Buffer {
                 if was_partial && entry.mask == self.full {
                     self.partial -= 1;
                 }
-                entry.stream = stream;
+                (entry.stream, entry.alone) = (stream, alone);
                 entry.passed = 0;
                 if !self.plan.by_request {
                     self.unlink(slot);
@@ -252,6 +254,7 @@ impl Buffer {
                     mask,
                     request,
                     stream,
+                    alone,
                     passed: 0,
                     below: if self.plan.merge { None } else { self.slot(lpn) },
                     order: Links::NONE,

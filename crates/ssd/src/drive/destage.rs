@@ -12,7 +12,7 @@ use crate::buffer::{Buffer, Entry, Incoming, Victims};
 use crate::config::QueueOrder;
 use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
-use crate::space::GroupId;
+use crate::space::{GroupId, PageClass};
 
 /// Entries of the buffer that are looked at where the policy's choice has to wait.
 const WINDOW: usize = 32;
@@ -109,8 +109,8 @@ impl Ssd {
         let (full, count) = (self.flash.full_mask(), slots.len() as u32);
         for &slot in slots {
             let entry = buffer.entry(slot);
-            let (full, alone) = (entry.mask == full, count == 1);
-            let part = Asking { lpn: entry.lpn, stream: entry.stream, full, alone };
+            let &Entry { lpn, stream, alone, .. } = entry;
+            let part = Asking { lpn, stream, full: entry.mask == full, alone };
             demand.add(part, count, self.schemes.reach(), &self.flash);
         }
         demand
@@ -120,9 +120,9 @@ impl Ssd {
     #[inline]
     fn reserve_entries(&mut self, slots: &[u32]) -> Result<Ticket, Wait> {
         if let (&[slot], Some(buffer), true) = (slots, &self.buffer, self.schemes.reach_is_least()) {
-            let &Entry { lpn, stream, mask, .. } = buffer.entry(slot);
+            let &Entry { lpn, stream, mask, alone, .. } = buffer.entry(slot);
             let full = mask == self.flash.full_mask();
-            if let Some(ticket) = reserve_one(&self.flash, Asking { lpn, stream, full, alone: true }) {
+            if let Some(ticket) = reserve_one(&self.flash, Asking { lpn, stream, full, alone }) {
                 return Ok(ticket);
             }
         }
@@ -141,12 +141,12 @@ impl Ssd {
         }
         let (full, alike) = (self.flash.full_mask(), self.schemes.reach_is_least());
         // Where a write takes one page, what found none speaks for all that would take the same.
-        let mut without: SmallVec<[(Option<u32>, GroupId, bool); 8]> = SmallVec::new();
+        let mut without: SmallVec<[(Option<u32>, GroupId, PageClass); 8]> = SmallVec::new();
         let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
         oldest.into_iter().find(|&slot| {
-            let &Entry { lpn, mask, stream, .. } = buffer.entry(slot);
-            let takes =
-                (self.flash.space().home_plane(lpn), self.flash.host_group(lpn, stream), mask == full);
+            let &Entry { lpn, mask, stream, alone, .. } = buffer.entry(slot);
+            let class = PageClass { full: mask == full, alone };
+            let takes = (self.flash.space().home_plane(lpn), self.flash.host_group(lpn, stream), class);
             if !buffer.leaves_first(slot) || alike && without.contains(&takes) {
                 return false;
             }
@@ -256,10 +256,10 @@ impl Ssd {
             let Ok(again) = self.reserve_entries(&[slot]) else { return false };
             ticket = again;
         }
-        let Some(Entry { stream, .. }) = self.take_entry(slot) else { return false };
+        let Some(entry) = self.take_entry(slot) else { return false };
         let Some(buffer) = &self.buffer else { return false };
-        let parts = [leaving(buffer, lpn, mask, slot, load)];
-        let write = Write { parts: &parts, request: None, stream, alone: true, range: (0, 0) };
+        let parts = [leaving(buffer, &entry, slot, load)];
+        let write = Write { parts: &parts, request: None, stream: entry.stream, range: (0, 0) };
         self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();
         true
@@ -305,10 +305,9 @@ impl Ssd {
         entries.sort_unstable_by_key(|(_, entry, _)| entry.lpn);
         let Some(buffer) = &self.buffer else { return false };
         let stream = entries[0].1.stream;
-        let parts =
-            entries.iter().map(|&(slot, entry, load)| leaving(buffer, entry.lpn, entry.mask, slot, load));
+        let parts = entries.iter().map(|(slot, entry, load)| leaving(buffer, entry, *slot, *load));
         let parts: SmallVec<[Part<'_>; 4]> = parts.collect();
-        let write = Write { parts: &parts, request: None, stream, alone: false, range: (0, 0) };
+        let write = Write { parts: &parts, request: None, stream, range: (0, 0) };
         self.schemes.place(&mut self.flash, ticket, &write);
         drop(parts);
         self.settle_objects();
@@ -331,7 +330,8 @@ impl Ssd {
 
 /// An entry that was in `slot` of the buffer, as part of a write.
 #[inline(always)]
-fn leaving(buffer: &Buffer, lpn: u32, mask: u64, slot: u32, load: Option<OpId>) -> Part<'_> {
+fn leaving<'a>(buffer: &Buffer, entry: &Entry, slot: u32, load: Option<OpId>) -> Part<'a> {
+    let &Entry { lpn, mask, alone, .. } = entry;
     let contents = Contents::Aside { page: buffer.page(slot) };
-    Part { lpn, mask, held: 0, contents, release: mask.count_ones(), load, rewrite: None }
+    Part { lpn, mask, held: 0, alone, contents, release: mask.count_ones(), load, rewrite: None }
 }

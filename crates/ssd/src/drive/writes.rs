@@ -36,7 +36,7 @@ impl Piece {
     }
     /// The contents of those that did not wait in the buffer are in `data`.
     #[inline]
-    fn part<'a>(&self, data: &'a [u8], unit: usize) -> Part<'a> {
+    fn part<'a>(&self, alone: bool, data: &'a [u8], unit: usize) -> Part<'a> {
         let &Self { lpn, union: mask, release, load, page, .. } = self;
         let contents = if release > 0 {
             Contents::Aside { page }
@@ -44,7 +44,7 @@ impl Piece {
             let bytes = &data[self.from..self.from + self.len as usize * unit];
             Contents::Bytes { bytes, first: self.mask.trailing_zeros() }
         };
-        Part { lpn, mask, held: 0, contents, release, load, rewrite: None }
+        Part { lpn, mask, held: 0, alone, contents, release, load, rewrite: None }
     }
 }
 
@@ -159,8 +159,8 @@ impl Ssd {
             }
         }
         let data = &self.requests[slot].data;
-        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(data, unit));
-        let write = Write { parts: &parts, request: Some(slot), stream, alone, range: (lsn, lsn + sectors) };
+        let parts: [Part<'_>; N] = std::array::from_fn(|n| pieces[n].part(alone, data, unit));
+        let write = Write { parts: &parts, request: Some(slot), stream, range: (lsn, lsn + sectors) };
         let programs = self.schemes.place(&mut self.flash, ticket, &write);
         self.settle_objects();
         let request = &mut self.requests[slot];

@@ -44,7 +44,7 @@ fn left_standing(flash: &Flash, part: &Part<'_>) -> u64 {
 /// As [`place_keeping`] for a part that is one run and leaves nothing standing: nothing is read for it.
 fn place_run(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, (start, len): (u32, u32)) {
     let &Part { lpn, mask, contents, release, load, .. } = part;
-    let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
+    let class = PageClass { full: mask == flash.full_mask(), alone: part.alone };
     let waiter = Waiter { request: write.request, release };
     if flash.is_plain() {
         let plane = flash.granted_plane_of::<true>(lpn, GroupId::Host(0), class);
@@ -105,7 +105,7 @@ fn place_keeping(flash: &mut Flash, write: &Write<'_>, part: &Part<'_>, keep: u6
         flash.read(lpn, keep, Cause::Rmw, None, &after, reads);
         after.extend(reads.iter().map(|&(_, op)| op));
     }
-    let class = PageClass { full: mask == flash.full_mask(), alone: write.alone };
+    let class = PageClass { full: mask == flash.full_mask(), alone: part.alone };
     let group = flash.host_group(lpn, write.stream);
     let plane = flash.granted_plane(lpn, group, class);
     let mut list: SmallVec<[Extent; 2]> = SmallVec::new();

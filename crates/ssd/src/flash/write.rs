@@ -13,6 +13,8 @@ pub struct Part<'a> {
     pub mask: u64,
     /// Further sectors of the page that stay where they are: somebody else looks after them.
     pub held: u64,
+    /// The host request that wrote them last falls in one logical page.
+    pub alone: bool,
     /// Their contents.
     pub contents: Contents<'a>,
     /// Buffered sectors that its program gives back.
@@ -33,8 +35,6 @@ pub struct Write<'a> {
     pub request: Option<u32>,
     /// The host's stream id.
     pub stream: u16,
-    /// The host request fell in one logical page.
-    pub alone: bool,
     /// The host request's first sector and end; nothing for what a buffer destages.
     pub range: (u64, u64),
 }

@@ -185,8 +185,16 @@ impl Across {
                 // Its share of the dissolved area and its base page; what other areas hold stays there.
                 let held = in_areas(flash, other, Some(appn));
                 let contents = Contents::NONE;
-                let share =
-                    Part { lpn: other, mask: 0, held, contents, release: 0, load: None, rewrite: None };
+                let share = Part {
+                    lpn: other,
+                    mask: 0,
+                    held,
+                    alone: part.alone,
+                    contents,
+                    release: 0,
+                    load: None,
+                    rewrite: None,
+                };
                 page::place_beside(flash, write, &share, &mut reads);
             }
         }
@@ -231,7 +239,8 @@ impl Across {
         }
         // An area goes where its first page would: for that page room was made sure of too.
         let group = flash.host_group(first, write.stream);
-        let class = PageClass { full: false, alone: write.alone };
+        let alone = parts.iter().flatten().next().is_some_and(|part| part.alone);
+        let class = PageClass { full: false, alone };
         let plane = flash.granted_plane(first, group, class);
         let release = parts.iter().flatten().map(|part| part.release).sum();
         let page = Page::data(plane, group, class, Extents::List(&extents))

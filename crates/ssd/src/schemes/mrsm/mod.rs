@@ -173,7 +173,7 @@ impl Mrsm {
             }
         }
         let group = flash.host_group(lead.lpn, write.stream);
-        let class = PageClass { full: false, alone: write.alone };
+        let class = PageClass { full: false, alone: lead.alone };
         let plane = flash.granted_plane(lead.lpn, group, class);
         let release = parts().map(|part| part.release).sum();
         let page = Page::data(plane, group, class, compact(&extents, spp));

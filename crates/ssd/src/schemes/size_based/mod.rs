@@ -9,7 +9,9 @@
 //!   rule out that CSB pages are preferred.
 //! - A large write that finds neither takes an LSB page, as no CSB page can be written before the LSB
 //!   pages of its block are.
-//! - What leaves a write buffer together counts as one request.
+//! - Behind a write buffer a page is what the last host request that wrote to it was, however it leaves: VI-A looks at
+//!   "the incoming request from the host", VI-B4 has the cache absorb "single-transaction requests (small requests)".
+//!   What shares a physical page goes where the first of it would.
 //! - Garbage collection's survivors and the system's pages count as parts of large requests.
 //! - Blocks are collected for their LSB pages before their CSB and MSB pages are written: the block of
 //!   most dead pages, full or not.

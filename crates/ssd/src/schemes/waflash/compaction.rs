@@ -204,7 +204,7 @@ pub(super) fn place(
     let after: SmallVec<[OpId; 4]> = parts.iter().filter_map(|part| part.load).collect();
     let release = parts.iter().map(|part| part.release).sum();
     let group = flash.host_group(parts[0].lpn, write.stream);
-    let class = PageClass { full: false, alone: write.alone };
+    let class = PageClass { full: false, alone: parts[0].alone };
     let page = Page::data(plane, group, class, Extents::List(&extents)).for_request(write.request, release);
     let (ppn, op) = flash.append(&page, &after);
     let mut next = extents.iter();

@@ -223,7 +223,7 @@ impl Waflash {
     /// The least busy of the planes of a batch's logical pages that take another surplus page.
     fn plane_of_batch(&self, flash: &mut Flash, write: &Write<'_>, batch: &Batch<'_>) -> Option<u32> {
         let first = batch.parts.first()?;
-        let class = PageClass { full: false, alone: write.alone };
+        let class = PageClass { full: false, alone: first.alone };
         let group = flash.host_group(first.lpn, write.stream);
         if flash.space().home_plane(first.lpn).is_none() {
             let plane = flash.choose_plane(first.lpn, group, class)?;
@@ -283,7 +283,7 @@ impl Waflash {
         let union = mask | more;
         let stays = keep(&list, union) != 0;
         let group = flash.host_group(lpn, write.stream);
-        let class = PageClass { full: false, alone: write.alone };
+        let class = PageClass { full: false, alone: part.alone };
         let plane = flash.granted_plane(lpn, group, class);
         // A version that takes the place of another in the same plane needs no budget.
         let newest = list[0].ppn;
