@@ -10,6 +10,10 @@
 //!   would starve. With `stay` an entry counts as passed over when it is its turn, at the tail.
 //! - `when`: WAFLASH passes over partial pages under congestion, the poster's code always.
 //! - `search_window`: a full page further from the tail than this is left alone. No full page: the tail.
+//!
+//! The poster's code passes over partial pages until it finds one to write out: where none is full, all that it looks at,
+//! until the first is the tail again. That leaves their order and marks them. With position n only those from there to the
+//! tail come round. Where `passes` is more than 1, one search counts as one pass.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,29 +148,40 @@ fn choose(settings: PcLruConfig, buffer: &mut Buffer, congested: impl FnOnce(&En
     if buffer.is_full(tail) || spent(entry) || (settings.when == When::Congested && !congested(entry)) {
         return Some(tail);
     }
-    let within = |full: &u32| {
-        settings.search_window == 0
-            || std::iter::successors(Some(tail), |&slot| buffer.newer(slot))
-                .take(settings.search_window as usize)
-                .any(|slot| slot == *full)
+    let window = if settings.search_window == 0 { u32::MAX } else { settings.search_window };
+    let position = match settings.insert {
+        Insert::Stay => {
+            let within =
+                |full: &u32| window == u32::MAX || looked_at(buffer, window).any(|slot| slot == *full);
+            let Some(full) = buffer.oldest_full().filter(within) else { return Some(tail) };
+            buffer.pass(tail);
+            return Some(full);
+        }
+        Insert::Head => 1,
+        Insert::At(n) => n,
     };
-    let Some(full) = buffer.oldest_full().filter(within) else { return Some(tail) };
-    if settings.insert == Insert::Stay {
-        buffer.pass(tail);
-        return Some(full);
+    if settings.passes == 0 && buffer.oldest_full().is_none() {
+        return Some(tail);
     }
-    // Each entry below the full page is moved once; one that has had its turn leaves first.
-    loop {
-        let tail = buffer.oldest()?;
-        if tail == full || spent(buffer.entry(tail)) {
-            return Some(tail);
-        }
-        buffer.pass(tail);
-        match settings.insert {
-            Insert::At(n) => buffer.move_to(tail, n),
-            Insert::Head | Insert::Stay => buffer.move_to(tail, 1),
+    // Each entry below the one that leaves is moved once; one that has had its turn leaves before a full page above it.
+    let count = window.min((buffer.len() + 1).saturating_sub(position));
+    let leaves = |slot| buffer.is_full(slot) || spent(buffer.entry(slot));
+    let found = looked_at(buffer, count).position(leaves);
+    let mut next = Some(tail);
+    for _ in 0..found.unwrap_or(count as usize) {
+        let Some(slot) = next else { break };
+        next = buffer.newer(slot);
+        buffer.pass(slot);
+        if found.is_some() {
+            buffer.move_to(slot, position);
         }
     }
+    buffer.oldest()
+}
+
+/// The `count` entries nearest the tail, from there.
+fn looked_at(buffer: &Buffer, count: u32) -> impl Iterator<Item = u32> + '_ {
+    std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(count as usize)
 }
 
 #[cfg(test)]
@@ -202,21 +217,34 @@ mod tests {
                 return Some(lpn);
             }
             let window = if s.search_window == 0 { usize::MAX } else { s.search_window as usize };
-            let Some(at) = self.list.iter().take(window).position(|e| e.1 == self.full) else {
-                return Some(lpn);
+            let from_head = match s.insert {
+                Insert::Stay => {
+                    let chosen =
+                        self.list.iter().take(window).find(|e| e.1 == self.full).map_or(lpn, |e| e.0);
+                    self.list[0].2 += u32::from(chosen != lpn);
+                    return Some(chosen);
+                }
+                Insert::Head => 0,
+                Insert::At(n) => n as usize - 1,
             };
-            let chosen = self.list[at].0;
-            if s.insert == Insert::Stay {
-                self.list[0].2 += 1;
-                return Some(chosen);
-            }
-            while self.list[0].0 != chosen && !spent(self.list[0].2) {
+            // The poster's loop, and its bounds.
+            let (before, mut seen) = (self.list.clone(), vec![]);
+            loop {
+                let (lpn, mask, passed) = self.list[0];
+                if seen.contains(&lpn) {
+                    break;
+                }
+                if seen.len() == window {
+                    self.list = before;
+                    self.list.iter_mut().take(window).for_each(|e| e.2 += 1);
+                    break;
+                }
+                if mask == self.full || spent(passed) {
+                    break;
+                }
                 let mut entry = self.list.remove(0);
                 entry.2 += 1;
-                let from_head = match s.insert {
-                    Insert::At(n) => n as usize - 1,
-                    _ => 0,
-                };
+                seen.push(lpn);
                 let at = self.list.len().saturating_sub(from_head);
                 self.list.insert(at, entry);
             }
@@ -289,6 +317,27 @@ mod tests {
             left.push(buffer.take(slot).lpn);
         }
         assert_eq!(left, [1, 0, 2, 3]);
+    }
+
+    #[test]
+    fn a_search_without_a_full_page_counts() {
+        for (insert, expected) in
+            [(Insert::Head, [0, 1, 2, 3]), (Insert::At(1), [0, 1, 2, 3]), (Insert::Stay, [0, 3, 1, 2])]
+        {
+            let settings = PcLruConfig { insert, when: When::Always, ..PcLruConfig::default() };
+            let mut buffer = Buffer::for_tests(WITH_FULL, 100, 0xff);
+            for lpn in 0..3 {
+                buffer.insert(lpn, 1, Incoming::for_tests(0));
+            }
+            let mut left = vec![];
+            while let Some(&slot) = victims(settings, &mut buffer, |_| true).first() {
+                left.push(buffer.take(slot).lpn);
+                if left.len() == 1 {
+                    buffer.insert(3, 0xff, Incoming::for_tests(1));
+                }
+            }
+            assert_eq!(left, expected, "{insert:?}");
+        }
     }
 
     #[test]
