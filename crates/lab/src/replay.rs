@@ -693,6 +693,9 @@ impl<'a> Replayer<'a> {
     /// The power goes and comes back: requests under way are lost, and everything on the drive is
     /// compared with the promise.
     fn cut(&mut self) -> Result<(), Error> {
+        if let (Some(oracle), true) = (&mut self.oracle, self.ssd.is_read_only()) {
+            oracle.shows_read_only();
+        }
         let ssd = self.ssd.clone().power_cycle(self.seed).map_err(|e| Error::input(e.to_string()))?;
         self.ssd = ssd;
         let mut lost = vec![true; self.slots.len()];

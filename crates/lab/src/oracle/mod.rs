@@ -288,6 +288,12 @@ impl Oracle {
         }
     }
 
+    /// The drive shows that it takes no more writes, as in SMART's critical warning: for want of a page to repeat a
+    /// program in, it may have lost what it was writing, and a power cut may come before any answer says so.
+    pub fn shows_read_only(&mut self) {
+        self.rules.loses_data |= self.rules.loses_writes;
+    }
+
     /// The power was cut: requests under way are forgotten, and what each sector holds is known
     /// again only when `contents` (the whole device, [`UNIT`] bytes a sector, read after recovery) has
     /// been compared with the promise: nothing older than what was durable. Sectors in `unreadable`

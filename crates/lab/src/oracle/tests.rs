@@ -460,6 +460,22 @@ fn the_whole_drive_is_read_back() {
 }
 
 #[test]
+fn a_cut_may_come_before_a_read_only_drive_has_said_what_it_lost() {
+    for (loses_writes, shown) in [(true, true), (true, false), (false, true)] {
+        let mut host = Host::new(Rules { loses_writes, ..rules() });
+        host.write(4, 4);
+        if shown {
+            host.oracle.shows_read_only();
+        }
+        host.oracle.power_cut(&nothing(64), &[(4, 4)]);
+        match loses_writes && shown {
+            true => host.is_content(),
+            false => host.complains(&Fault::Unreadable { sectors: 4 }),
+        }
+    }
+}
+
+#[test]
 fn requests_beyond_the_drive_take_no_memory() {
     let mut host = Host::new(rules());
     for op in [Op::Read, Op::Write, Op::Trim] {
