@@ -735,7 +735,7 @@ pub struct Reproduce {
     /// Folder of real traces, replayed beside the generated ones; NANDLE_TRACES if not given.
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// Write reproduction.md, reproduction.json and report.html into this folder.
+    /// Write reproduction.md, reproduction.json, ledger.json and report.html into this folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Write everything as JSON to a file, or to standard output for `-`.

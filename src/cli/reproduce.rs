@@ -12,6 +12,10 @@ use serde_json::json;
 use super::args;
 use super::terminal::{Failure, put, remark, say, stop_on_interrupt};
 
+/// What a report is written as, beside the page.
+const JSON: &str = "reproduction.json";
+const MARKDOWN: &str = "reproduction.md";
+const LEDGER: &str = "ledger.json";
 /// How often a log is told what was done, where there is no terminal to draw on.
 const EVERY: Duration = Duration::from_secs(30);
 
@@ -24,6 +28,10 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
     }
     if let Some(folder) = &args.output {
         output::directory(folder)?;
+        let there = [JSON, MARKDOWN, LEDGER, output::REPORT].map(|name| folder.join(name));
+        for path in there.iter().filter(|path| path.exists()) {
+            output::file(path, [])?;
+        }
     }
     let options = Options {
         quick: args.quick,
@@ -54,26 +62,32 @@ pub fn reproduce(args: args::Reproduce) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The report is shown whether its files can be written or not: it may have taken hours.
 fn write(report: &Report, args: &args::Reproduce) -> Result<(), Failure> {
-    let save = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
-    };
     let mut text = report.text(args.tables);
-    if let Some(folder) = &args.output {
-        std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
-        put(&folder.join("reproduction.json"), report)?;
-        save(&folder.join("reproduction.md"), &report.markdown())?;
-        put(&folder.join("ledger.json"), &report.ledger())?;
-        save(&folder.join("report.html"), &render(report))?;
-        text += &format!("report: {}\n", folder.join("reproduction.md").display());
+    let mut written = args.output.as_deref().map_or(Ok(()), |folder| save(report, folder));
+    if let (Some(folder), Ok(())) = (&args.output, &written) {
+        text += &format!("report: {}\n", folder.join(MARKDOWN).display());
     }
     if let Some(path) = &args.json {
-        put(path, report)?;
+        written = written.and(put(path, report));
         if path.as_os_str() == "-" {
-            return Ok(());
+            return written;
         }
     }
-    say(&text)
+    say(&text).and(written)
+}
+
+fn save(report: &Report, folder: &Path) -> Result<(), Failure> {
+    let text = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|e| Failure::Ran(format!("{}: {e}", path.display())))
+    };
+    std::fs::create_dir_all(folder).map_err(|e| Failure::Ran(format!("{}: {e}", folder.display())))?;
+    put(&folder.join(JSON), report)?;
+    text(MARKDOWN, &report.markdown())?;
+    put(&folder.join(LEDGER), &report.ledger())?;
+    text(output::REPORT, &render(report))
 }
 
 /// What can be reproduced.

@@ -117,13 +117,22 @@ fn outputs_are_tried_before_the_work() {
         assert_eq!(message.trim_end().lines().count(), 1, "{args}: {message}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 1, "nothing was done");
-    for args in ["run -d gc20@1/8 --requests 100", "compare -d gc20@1/8 --schemes page,across --requests 100"]
-    {
+    for name in ["reproduction.json", "reproduction.md", "ledger.json", "report.html"] {
+        let place = dir.path().join(name).join(name);
+        std::fs::create_dir_all(&place).expect("a directory where a file would be");
+        let message = bad(&["reproduce", "across", "-o", name], 2, dir.path());
+        assert!(message.contains(&format!("{name}/{name}: ")), "{message}");
+    }
+    for args in [
+        "run -d gc20@1/8 --requests 100",
+        "compare -d gc20@1/8 --schemes page,across --requests 100",
+        "reproduce waflash --claim waflash-unaligned-8k --quick",
+    ] {
         let args = format!("{args} --json /dev/full");
         let out = crate::command::nandle(&args.split(' ').collect::<Vec<_>>(), dir.path());
         let (table, why) = (text(&out.stdout), text(&out.stderr));
         assert_eq!(out.status.code(), Some(1), "{why}");
-        assert!(table.contains("WAF") && !table.contains("summary: "), "{table}");
+        assert!(table.to_uppercase().contains("WAF") && !table.contains("summary: "), "{table}");
         assert!(why.contains("/dev/full: No space left"), "{why}");
     }
 }

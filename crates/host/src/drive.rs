@@ -191,10 +191,12 @@ mod tests {
     #[test]
     fn what_the_drive_says_survives_nvme() {
         for status in Status::ALL {
-            match judge(&Done::new(1, status.into())) {
-                Ok(()) => assert_eq!(status, Status::Ok),
-                Err(Refusal::Drive(told)) => assert!(told == status && status != Status::Ok),
-                Err(other) => panic!("{status:?}: {other}"),
+            for word in [status.into(), crate::wire::Status::of_write(status)] {
+                match judge(&Done::new(1, word)) {
+                    Ok(()) => assert_eq!(status, Status::Ok),
+                    Err(Refusal::Drive(told)) => assert!(told == status && status != Status::Ok),
+                    Err(other) => panic!("{status:?}: {other}"),
+                }
             }
         }
         let done = Done::new(1, crate::wire::Status::INTERNAL);

@@ -144,6 +144,7 @@ impl Status {
     pub const CONNECT_PARAMETERS: Self = Self(0x182 | Self::FINAL);
     pub const READ_ONLY: Self = Self(0x182 | Self::FINAL);
     pub const COMMAND_SIZE: Self = Self(0x183 | Self::FINAL);
+    pub const WRITE_FAULT: Self = Self(0x280 | Self::FINAL);
     pub const UNRECOVERED_READ: Self = Self(0x281 | Self::FINAL);
     pub const COMPARE_FAILURE: Self = Self(0x285 | Self::FINAL);
 
@@ -156,11 +157,18 @@ impl Status {
     /// How the drive ended the command, if this says it: of an I/O command.
     #[must_use]
     pub fn of_drive(self) -> Option<nandle_io::Status> {
-        nandle_io::Status::ALL.into_iter().find(|&status| Self::from(status) == self)
+        let ends = nandle_io::Status::ALL;
+        ends.into_iter().find(|&status| Self::from(status) == self || Self::of_write(status) == self)
+    }
+
+    /// NVMe's word for each end of a command that stores: what it was to store may be lost.
+    #[must_use]
+    pub fn of_write(status: nandle_io::Status) -> Self {
+        if status == nandle_io::Status::MediaError { Self::WRITE_FAULT } else { status.into() }
     }
 }
 
-/// NVMe's word for each end of a command.
+/// NVMe's word for each end of a command that reads.
 impl From<nandle_io::Status> for Status {
     fn from(status: nandle_io::Status) -> Self {
         use nandle_io::Status as Drive;

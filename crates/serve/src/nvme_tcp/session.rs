@@ -52,6 +52,7 @@ pub enum Action {
 enum Kind {
     Read,
     Compare(Vec<u8>),
+    Verify,
     Other,
 }
 
@@ -70,6 +71,7 @@ impl Ticket {
     pub fn done(self, outcome: Outcome) -> Done {
         let mut done = Done::new(self.cid, Status::OK);
         match (outcome, self.kind) {
+            (Err(Fault::Drive(status)), Kind::Other) => done.status = Status::of_write(status),
             (Err(Fault::Drive(status)), _) => done.status = status.into(),
             (Err(Fault::Image | Fault::Gone | Fault::Failed), _) => done.status = Status::INTERNAL,
             (Err(Fault::Full), _) => done.status = Status::CAPACITY,
@@ -661,7 +663,7 @@ fn io(
                 let at = n * u64::from(MOST_DATA);
                 Io::read(offset + at, (bytes - at).min(MOST_DATA.into()))
             });
-            submit(Kind::Other, ios.collect())
+            submit(Kind::Verify, ios.collect())
         }
         op::WRITE => {
             let (offset, _) = moved()?;

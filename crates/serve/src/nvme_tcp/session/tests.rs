@@ -316,6 +316,27 @@ fn every_command_that_fails_is_in_the_error_log() {
 }
 
 #[test]
+fn what_cannot_be_read_and_what_may_not_be_stored_have_their_own_words() {
+    let (mut subsystem, _, mut io) = connected();
+    for (opcode, expected) in [
+        (op::READ, 0x281),
+        (op::COMPARE, 0x281),
+        (op::VERIFY, 0x281),
+        (op::WRITE, 0x280),
+        (op::WRITE_ZEROES, 0x280),
+        (op::FLUSH, 0x280),
+    ] {
+        let mut sqe = write_64_blocks(3);
+        (sqe[0], sqe[39], sqe[48]) = (opcode, SGL_IN_CAPSULE, 0);
+        put(&mut sqe, 32, &4096_u32.to_le_bytes());
+        let said = feed(&mut io, &mut subsystem, &capsule(&sqe, &[0; 4096]));
+        let Ok([Action::Submit(ticket, _)]) = <[Action; 1]>::try_from(said) else { panic!("{opcode}") };
+        let done = ticket.done(Err(Fault::Drive(nandle_io::Status::MediaError)));
+        assert_eq!(done.status.code(), expected, "{opcode}");
+    }
+}
+
+#[test]
 fn a_queue_from_before_a_reset_is_gone_and_its_end_is_not_that_of_the_next() {
     let (mut subsystem, mut admin, mut io) = connected();
     let (id, _) = admin.queue().expect("a controller");
