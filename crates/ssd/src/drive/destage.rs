@@ -14,6 +14,10 @@ use crate::flash::{Part, Ticket, Write};
 use crate::media::Contents;
 use crate::space::{GroupId, PageClass};
 
+/// What decides whether a write of one page finds room: its plane if that is fixed, its group and, where page types are
+/// chosen, the class of its page.
+type Takes = (Option<u32>, GroupId, Option<PageClass>);
+
 /// Entries of the buffer that are looked at where the policy's choice has to wait.
 const WINDOW: usize = 32;
 
@@ -139,14 +143,16 @@ impl Ssd {
         {
             return None;
         }
-        let (full, alike) = (self.flash.full_mask(), self.schemes.reach_is_least());
+        let (space, full, alike) =
+            (self.flash.space(), self.flash.full_mask(), self.schemes.reach_is_least());
         // Where a write takes one page, what found none speaks for all that would take the same.
-        let mut without: SmallVec<[(Option<u32>, GroupId, PageClass); 8]> = SmallVec::new();
+        let typed = space.chooses_types();
+        let mut without: SmallVec<[Takes; 8]> = SmallVec::new();
         let oldest = std::iter::successors(buffer.oldest(), |&slot| buffer.newer(slot)).take(WINDOW);
         oldest.into_iter().find(|&slot| {
             let &Entry { lpn, mask, stream, alone, .. } = buffer.entry(slot);
-            let class = PageClass { full: mask == full, alone };
-            let takes = (self.flash.space().home_plane(lpn), self.flash.host_group(lpn, stream), class);
+            let class = typed.then_some(PageClass { full: mask == full, alone });
+            let takes = (space.home_plane(lpn), self.flash.host_group(lpn, stream), class);
             if !buffer.leaves_first(slot) || alike && without.contains(&takes) {
                 return false;
             }

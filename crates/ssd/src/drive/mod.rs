@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use nandle_io::{Command, Op, Range, Status};
-use nandle_nand::{Counters, Nand, Time};
+use nandle_nand::{Counters, Done, Nand, Time};
 
 mod check;
 mod demand;
@@ -71,6 +71,8 @@ pub struct Ssd {
     delayed: VecDeque<(Time, u32)>,
     /// Flushes that wait for the programs of a barrier.
     flushes: VecDeque<(u32, u32)>,
+    /// Programs that failed with what has just ended.
+    failed: Vec<Done>,
     /// The barrier of a program whose contents were lost, until a flush has said so.
     lost_behind: Option<u32>,
     reads: Reads,
@@ -160,6 +162,7 @@ impl Ssd {
             wait_for: Waiting::default(),
             delayed: VecDeque::new(),
             flushes: VecDeque::new(),
+            failed: Vec::new(),
             lost_behind: None,
             reads: Reads::new(),
             outstanding: 0,

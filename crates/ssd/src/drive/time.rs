@@ -51,18 +51,21 @@ impl Ssd {
 
     /// Carries out everything up to and including time `to`; completions are added to `done`.
     pub fn advance(&mut self, to: Time, done: &mut Vec<Completion>) {
+        // What never comes is at `Time::MAX`.
+        let last = to.min(Time::MAX - 1);
         if self.flash.is_plain() {
-            self.advance_on::<true>(to, done);
+            self.advance_on::<true>(last, done);
         } else {
-            self.advance_on::<false>(to, done);
+            self.advance_on::<false>(last, done);
+        }
+        if to > self.flash.media().now() && to != Time::MAX {
+            self.flash.media_mut().advance(to);
         }
     }
 
     // By itself: within one function the two would keep each other's addresses at hand, 5% of a run.
     #[inline(never)]
     fn advance_on<const PLAIN: bool>(&mut self, to: Time, done: &mut Vec<Completion>) {
-        // What never comes is at `Time::MAX`.
-        let last = to.min(Time::MAX - 1);
         loop {
             let flash = self.flash.media().next_time();
             let until = flash.min(to);
@@ -84,7 +87,7 @@ impl Ssd {
                 self.use_idleness(at);
                 continue;
             }
-            if flash > last {
+            if flash > to {
                 break;
             }
             match self.flash.media_mut().step::<PLAIN>() {
@@ -105,17 +108,13 @@ impl Ssd {
                 self.flash.media_mut().settle_on::<PLAIN>();
                 continue;
             }
-            let (mut ended, mut failed) = (0, false);
+            let mut ended = 0;
             while let Some(&done) = self.flash.media().done().get(ended) {
-                if done.is_failed_program() {
-                    failed = true;
-                } else {
-                    self.operation_done::<PLAIN>(&done);
-                }
+                self.operation_done::<PLAIN>(&done);
                 ended += 1;
             }
-            if failed {
-                self.programs_failed(ended);
+            if !self.failed.is_empty() {
+                self.programs_failed();
             }
             if self.flash.space_mut().take_progress() && !self.queue.is_empty() {
                 self.go_on();
@@ -124,20 +123,31 @@ impl Ssd {
             self.flash.media_mut().settle_on::<PLAIN>();
             self.watch_idleness();
         }
-        if to > self.flash.media().now() && to != Time::MAX {
-            self.flash.media_mut().advance(to);
+    }
+
+    /// Sees to the programs that failed, after all else that ended: what it orders takes the numbers of operations that are over.
+    #[cold]
+    #[inline(never)]
+    fn programs_failed(&mut self) {
+        for done in std::mem::take(&mut self.failed) {
+            let Self { flash, schemes, durability, collect, .. } = self;
+            if !collect.program_failed(&done, &mut Work { flash, schemes, keeper: durability }) {
+                self.program_lost(&done);
+            }
         }
     }
 
-    /// Of the `ended` operations those that are programs and failed. What sees to them may order operations, which take the
-    /// numbers of those that ended: they come last.
-    #[cold]
-    fn programs_failed(&mut self, ended: usize) {
-        for n in 0..ended {
-            let done = self.flash.media().done()[n];
-            if done.is_failed_program() {
-                self.operation_done::<false>(&done);
-            }
+    /// A program failed, and no page was left to repeat it: who waits for what it held is told, and so is the flush that
+    /// covers it.
+    fn program_lost(&mut self, done: &Done) {
+        let left = self.flash.media_mut().leave(done);
+        self.lost_behind = left.barrier.or(self.lost_behind);
+        self.note_ended(done, &left);
+        self.program_done::<false>(done, &left);
+        let mut waits = left.request;
+        while let Some(slot) = waits.take().or_else(|| self.flash.media_mut().next_joined(done.op)) {
+            self.requests[slot].status = Status::MediaError;
+            self.release(slot);
         }
     }
 
@@ -176,21 +186,11 @@ impl Ssd {
             }
             return self.collect.program_done::<PLAIN>(done.ppn, &mut self.flash);
         }
-        let lost = done.is_failed_program();
-        if lost {
-            let Self { flash, schemes, durability, collect, .. } = self;
-            if collect.program_failed(done, &mut Work { flash, schemes, keeper: durability }) {
-                return;
-            }
+        if done.is_failed_program() {
+            return self.failed.push(*done);
         }
         let left = self.flash.media_mut().leave(done);
-        if lost {
-            self.note_loss(&left);
-        }
-        if self.operations.is_some() {
-            let request = left.request.map(|slot| self.requests[slot].id);
-            self.note_operation(done, request);
-        }
+        self.note_ended(done, &left);
         match done.kind {
             Kind::Read => {
                 if done.cause == Cause::Rmw && self.flash.media_mut().let_go(done.op) {
@@ -205,21 +205,17 @@ impl Ssd {
             self.release(slot);
         }
         while !PLAIN && let Some(slot) = self.flash.media_mut().next_joined(done.op) {
-            if lost {
-                self.requests[slot].status = Status::MediaError;
-            }
             self.release(slot);
         }
     }
 
-    /// A program failed, and no page was left to repeat it: who waits for what it held is told, and so is the flush that
-    /// covers it.
-    #[cold]
-    fn note_loss(&mut self, left: &Left) {
-        if let Some(slot) = left.request {
-            self.requests[slot].status = Status::MediaError;
+    /// For the operation log.
+    #[inline(always)]
+    fn note_ended(&mut self, done: &Done, left: &Left) {
+        if self.operations.is_some() {
+            let request = left.request.map(|slot| self.requests[slot].id);
+            self.note_operation(done, request);
         }
-        self.lost_behind = left.barrier.or(self.lost_behind);
     }
 
     #[inline(always)]
