@@ -693,9 +693,7 @@ impl<'a> Replayer<'a> {
     /// The power goes and comes back: requests under way are lost, and everything on the drive is
     /// compared with the promise.
     fn cut(&mut self) -> Result<(), Error> {
-        if let (Some(oracle), true) = (&mut self.oracle, self.ssd.is_read_only()) {
-            oracle.shows_read_only();
-        }
+        self.show_read_only();
         let ssd = self.ssd.clone().power_cycle(self.seed).map_err(|e| Error::input(e.to_string()))?;
         self.ssd = ssd;
         let mut lost = vec![true; self.slots.len()];
@@ -732,12 +730,20 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
+    /// The oracle looks at the drive's state, as a host looks at SMART's critical warning.
+    fn show_read_only(&mut self) {
+        if let (Some(oracle), true) = (&mut self.oracle, self.ssd.is_read_only()) {
+            oracle.shows_read_only();
+        }
+    }
+
     /// Reads everything that was ever written or trimmed, for the oracle's eyes alone: nothing of it is counted
     /// or measured. The device is of no further use for figures.
     ///
     /// # Errors
     /// If the device makes no progress.
     pub fn read_back(&mut self) -> Result<(), Error> {
+        self.show_read_only();
         let Some(oracle) = &mut self.oracle else { return Ok(()) };
         let mut from = 0;
         while let Some((lsn, sectors)) = oracle.touched(from, READ_BACK)
@@ -815,6 +821,7 @@ impl<'a> Replayer<'a> {
 
     /// Tells the others of what is complete.
     fn tell(&mut self) -> Result<(), Error> {
+        self.show_read_only();
         if let Some(charges) = &mut self.charges {
             charges.take(&mut self.ssd);
         }

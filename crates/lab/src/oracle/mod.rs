@@ -288,8 +288,9 @@ impl Oracle {
         }
     }
 
-    /// The drive shows that it takes no more writes, as in SMART's critical warning: for want of a page to repeat a
-    /// program in, it may have lost what it was writing, and a power cut may come before any answer says so.
+    /// The drive shows that it takes no more writes: for want of a page to repeat a program in, it may have lost what it
+    /// was writing. That may be what collection copied or a buffer held, so that no answer says so before a read does, or
+    /// a power cut comes first.
     pub fn shows_read_only(&mut self) {
         self.rules.loses_data |= self.rules.loses_writes;
     }

@@ -460,17 +460,26 @@ fn the_whole_drive_is_read_back() {
 }
 
 #[test]
-fn a_cut_may_come_before_a_read_only_drive_has_said_what_it_lost() {
+fn a_drive_that_shows_itself_read_only_may_have_lost_what_no_answer_told() {
     for (loses_writes, shown) in [(true, true), (true, false), (false, true)] {
-        let mut host = Host::new(Rules { loses_writes, ..rules() });
-        host.write(4, 4);
-        if shown {
-            host.oracle.shows_read_only();
-        }
-        host.oracle.power_cut(&nothing(64), &[(4, 4)]);
-        match loses_writes && shown {
-            true => host.is_content(),
-            false => host.complains(&Fault::Unreadable { sectors: 4 }),
+        for cut in [true, false] {
+            let mut host = Host::new(Rules { loses_writes, ..rules() });
+            host.write(4, 4);
+            if shown {
+                host.oracle.shows_read_only();
+            }
+            let mut fault = Fault::Unreadable { sectors: 4 };
+            if cut {
+                host.oracle.power_cut(&nothing(64), &[(4, 4)]);
+            } else {
+                let (id, _) = host.submit(Op::Read, 4, 4, &[]);
+                host.complete(id, Status::MediaError, &nothing(4), &[(4, 4)]);
+                fault = status(Op::Read, Status::MediaError, Status::Ok);
+            }
+            match loses_writes && shown {
+                true => assert_eq!((host.oracle.complaints(), host.oracle.unreadable()), (&[][..], 4)),
+                false => host.complains(&fault),
+            }
         }
     }
 }
