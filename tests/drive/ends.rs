@@ -37,13 +37,21 @@ fn writes(number: u32, from_ns: u64, seed: u64, out: &mut String) {
 
 #[test]
 fn programs_that_fail_when_others_end_lose_no_request() {
+    // Without a buffer each write waits for its own program, and small enough a map cache for pages of the table as well.
+    let sets = [
+        "op_ratio=1.0",
+        "geometry.planes_per_die=4",
+        "timing.multi_plane=true",
+        "map_cache.bytes=32768",
+        "buffer.bytes=0",
+        "faults.program_rate=0.02",
+    ];
     let mut rows = String::new();
-    writes(20_000, 0, 1, &mut rows);
-    let sets = ["map_cache.bytes=65536", "timing.multi_plane=true", "faults.program_rate=0.001"];
-    for seed in [2, 3] {
+    writes(3_000, 0, 1, &mut rows);
+    for seed in 0..8 {
         let summary = replay("demo-page", &sets, &rows, Mode::Closed, None, seed);
-        assert_eq!(summary.trace.completed, 20_000);
-        assert!(summary.faults.program_failures > 5, "{}", summary.faults.program_failures);
+        assert_eq!(summary.trace.completed, 3_000);
+        assert!(summary.faults.program_failures > 100, "{}", summary.faults.program_failures);
     }
 }
 

@@ -136,3 +136,19 @@ fn outputs_are_tried_before_the_work() {
         assert!(why.contains("/dev/full: No space left"), "{why}");
     }
 }
+
+/// A disk that fills up while a run directory is written costs what is written, not the table.
+#[test]
+fn a_log_that_finds_no_room_costs_no_result() {
+    let dir = temp();
+    // Files of 64 or 128 KiB at most, by the shell: the log of requests is larger.
+    let limited = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
+    let args = ["run", "-d", "gc20@1/8", "--requests", "200000", "--io-log", "-o", "out"];
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_nandle")]).args(args).current_dir(dir.path());
+    let out = shell.output().expect("a shell");
+    let (table, why) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(1), "{why}");
+    assert!(table.contains("WAF") && !table.contains("run directory: "), "{table}");
+    assert!(why.contains("out/io.parquet: File too large"), "{why}");
+}

@@ -655,7 +655,10 @@ impl<'a> Replayer<'a> {
         if to >= self.ssd.now() {
             self.ssd.advance(to, &mut self.done);
         }
-        if self.done.is_empty() { Ok(()) } else { self.completions() }
+        if !self.done.is_empty() {
+            self.completions();
+        }
+        Ok(())
     }
 
     /// Cuts the power at `at`, or now if that is over: the drive was without power then.
@@ -665,7 +668,7 @@ impl<'a> Replayer<'a> {
         }
         if at >= self.ssd.now() {
             self.ssd.advance(at, &mut self.done);
-            self.completions()?;
+            self.completions();
         }
         self.cut()
     }
@@ -682,7 +685,7 @@ impl<'a> Replayer<'a> {
             for _ in 0..events {
                 if let Some(next) = self.ssd.next_event() {
                     self.ssd.advance(next, &mut self.done);
-                    self.completions()?;
+                    self.completions();
                 }
             }
             self.cut()?;
@@ -694,8 +697,13 @@ impl<'a> Replayer<'a> {
     /// compared with the promise.
     fn cut(&mut self) -> Result<(), Error> {
         self.show_read_only();
+        let before = self.ssd.stats().programs_lost;
         let ssd = self.ssd.clone().power_cycle(self.seed).map_err(|e| Error::input(e.to_string()))?;
         self.ssd = ssd;
+        if let (Some(oracle), true) = (&mut self.oracle, self.ssd.stats().programs_lost > before) {
+            // On capacitors nobody was left to be told.
+            oracle.shows_losses();
+        }
         let mut lost = vec![true; self.slots.len()];
         self.free.iter().for_each(|&slot| lost[slot as usize] = false);
         let now = self.ssd.now();
@@ -733,7 +741,7 @@ impl<'a> Replayer<'a> {
     /// The oracle looks at the drive's state, as a host looks at SMART's critical warning.
     fn show_read_only(&mut self) {
         if let (Some(oracle), true) = (&mut self.oracle, self.ssd.is_read_only()) {
-            oracle.shows_read_only();
+            oracle.shows_losses();
         }
     }
 
@@ -784,12 +792,13 @@ impl<'a> Replayer<'a> {
                 break;
             }
         }
-        self.completions()
+        self.completions();
+        Ok(())
     }
 
-    fn completions(&mut self) -> Result<(), Error> {
+    fn completions(&mut self) {
         if self.onlookers {
-            self.tell()?;
+            self.tell();
         }
         for completion in &self.done {
             let number = (completion.id & ((1 << SLOT_BITS) - 1)) as u32;
@@ -816,11 +825,10 @@ impl<'a> Replayer<'a> {
             }
         }
         self.done.clear();
-        Ok(())
     }
 
     /// Tells the others of what is complete.
-    fn tell(&mut self) -> Result<(), Error> {
+    fn tell(&mut self) {
         self.show_read_only();
         if let Some(charges) = &mut self.charges {
             charges.take(&mut self.ssd);
@@ -846,10 +854,9 @@ impl<'a> Replayer<'a> {
                     submitted_ns: slot.submitted,
                     completed_ns: completion.at,
                     ok: completion.status == Status::Ok,
-                })?;
+                });
             }
         }
-        Ok(())
     }
 }
 

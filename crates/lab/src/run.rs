@@ -132,9 +132,7 @@ impl Run {
             return Err(asked.is_empty());
         }
         let cpu_s = (resources::thread_cpu() - before).as_secs_f64();
-        if let Some(io) = replayer.io.take() {
-            io.finish()?;
-        }
+        let logged = replayer.io.take().map_or(Ok(()), IoLog::finish);
         if replayer.trace.hints_ignored > 0 {
             notes.push(format!(
                 "{} FlashAlloc commands were left out: scheme.streams = {} has no use for them",
@@ -173,7 +171,7 @@ impl Run {
             directory.write(&drive, (&asked, power_cuts.as_ref()), file, &summary, &replayer.meter)?;
             crate::report::write_run(directory.path("").as_path())
         };
-        let unwritten = directory.and_then(|directory| write(directory).err());
+        let unwritten = logged.err().or(directory.and_then(|directory| write(directory).err()));
         let explained = replayer.explained();
         Ok(Outcome { summary, meter: replayer.meter, drive, complaints, explained, unwritten })
     }

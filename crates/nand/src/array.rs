@@ -548,7 +548,7 @@ impl Array {
     }
 
     /// Nothing is kept beside the flash any more.
-    pub(crate) fn forget_aside(&mut self) {
+    pub fn forget_aside(&mut self) {
         self.contents.forget_aside();
     }
 

@@ -8,7 +8,7 @@ impl Nand {
     /// Cuts the power now. Operations that had not reached the array leave no trace; a running
     /// program leaves its page torn (with paired pages, also the lower pages of its word line), a
     /// running erase leaves its block undefined. If `protected`, capacitors see what runs in the array
-    /// to its end.
+    /// to its end, and what was set aside is kept.
     pub fn cut_power(mut self, protected: bool) -> Silicon {
         let mut in_array: Vec<u32> = self.under_way().into_iter().collect();
         for die in &self.dies {
@@ -82,7 +82,9 @@ impl Nand {
                 self.array.interrupt_erase(block);
             }
         }
-        self.array.forget_aside();
+        if !protected {
+            self.array.forget_aside();
+        }
         Silicon(self.array)
     }
 

@@ -34,11 +34,12 @@ pub struct Io {
     pub ok: bool,
 }
 
-/// Writes the log.
+/// Writes the log. What fails is told at the end: the simulation goes on without it.
 pub struct IoLog {
     path: PathBuf,
     writer: Writer,
     rows: Vec<Io>,
+    failed: Option<Error>,
 }
 
 fn table(rows: &[Io]) -> Table {
@@ -64,31 +65,34 @@ impl IoLog {
         let file = File::create(path).map_err(|e| Error::write(path, e))?;
         let writer = Writer::new(Box::new(file), &table(&[]))
             .map_err(|e| Error::write(path, std::io::Error::other(e)))?;
-        Ok(Self { path: path.to_owned(), writer, rows: Vec::with_capacity(GROUP) })
+        Ok(Self { path: path.to_owned(), writer, rows: Vec::with_capacity(GROUP), failed: None })
     }
 
     /// Adds one request.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn push(&mut self, io: Io) -> Result<(), Error> {
+    pub fn push(&mut self, io: Io) {
         self.rows.push(io);
-        if self.rows.len() == GROUP { self.write() } else { Ok(()) }
+        if self.rows.len() == GROUP {
+            self.write();
+        }
     }
 
-    fn write(&mut self) -> Result<(), Error> {
-        let fail = |e| Error::write(&self.path, std::io::Error::other(e));
-        self.writer.write(&table(&self.rows)).map_err(fail)?;
+    fn write(&mut self) {
+        if self.failed.is_none() {
+            let written = self.writer.write(&table(&self.rows));
+            self.failed = written.err().map(|e| Error::write(&self.path, std::io::Error::other(e)));
+        }
         self.rows.clear();
-        Ok(())
     }
 
     /// Completes the file.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it could not be written.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.write()?;
+        self.write();
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
         let path = self.path;
         self.writer.finish().map_err(|e| Error::write(&path, std::io::Error::other(e)))
     }

@@ -288,10 +288,10 @@ impl Oracle {
         }
     }
 
-    /// The drive shows that it takes no more writes: for want of a page to repeat a program in, it may have lost what it
-    /// was writing. That may be what collection copied or a buffer held, so that no answer says so before a read does, or
-    /// a power cut comes first.
-    pub fn shows_read_only(&mut self) {
+    /// The drive shows that it takes no more writes, or that it lost programs as the power went: for want of a page to
+    /// repeat a program in, it may have lost what it was writing. That may be what collection copied or a buffer held, so
+    /// that no answer says so before a read does, or a power cut comes first.
+    pub fn shows_losses(&mut self) {
         self.rules.loses_data |= self.rules.loses_writes;
     }
 

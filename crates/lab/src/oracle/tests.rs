@@ -466,7 +466,7 @@ fn a_drive_that_shows_itself_read_only_may_have_lost_what_no_answer_told() {
             let mut host = Host::new(Rules { loses_writes, ..rules() });
             host.write(4, 4);
             if shown {
-                host.oracle.shows_read_only();
+                host.oracle.shows_losses();
             }
             let mut fault = Fault::Unreadable { sectors: 4 };
             if cut {

@@ -86,6 +86,15 @@ impl Nand {
         }
     }
 
+    /// What has to be done before `from` is erased comes before an erase of `to` as well: a page went there whose
+    /// successor is not on flash yet.
+    pub(super) fn share_holds(&mut self, from: Block, to: Block) {
+        let of_from =
+            |&op: &OpId| self.ops[op.0 as usize].pending && self.held_by(op).any(|held| held == from);
+        let holders: Vec<OpId> = (0..self.ops.len() as u32).map(OpId).filter(of_from).collect();
+        holders.into_iter().for_each(|op| self.hold_once(to, op));
+    }
+
     pub(super) fn hold_once(&mut self, block: Block, op: OpId) {
         if self.held_by(op).all(|held| held != block) {
             self.hold::<false>(block, op.0);

@@ -322,6 +322,7 @@ impl Nand {
             self.array.repeat(from, to);
         }
         self.array.spoil(from);
+        self.share_holds(self.geometry().block_of(from), self.geometry().block_of(to));
         let plane = self.array.plane_of(to);
         let array_ns = self.program_ns(to, self.array.page_type(to));
         let slot = &mut self.ops[op.0 as usize];

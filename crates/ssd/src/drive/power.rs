@@ -7,6 +7,7 @@ use super::Ssd;
 use crate::config::DeviceConfig;
 use crate::durability::{Look, Recovery, RecoveryReport};
 use crate::error::ConfigError;
+use crate::flash::Record;
 use crate::media::Media;
 
 impl Ssd {
@@ -43,7 +44,7 @@ impl Ssd {
         erases: u32,
     ) -> Result<Option<Silicon>, ConfigError> {
         let mut ssd = Self::assemble(config, seed, |nand| Media::power_on(nand, silicon.clone()))?;
-        let report = ssd.recover(Look::Checkpoint, Some(erases));
+        let report = ssd.recover(Look::Checkpoint, &[], Some(erases));
         Ok(report.is_none().then(|| ssd.flash.into_media().cut_power(false)))
     }
 
@@ -54,14 +55,14 @@ impl Ssd {
         look: Look,
     ) -> Result<Self, ConfigError> {
         let mut ssd = Self::assemble(config, seed, |nand| Media::power_on(nand, silicon))?;
-        let report = ssd.recover(look, None).unwrap_or_default();
+        let report = ssd.recover(look, &[], None).unwrap_or_default();
         ssd.start(report);
         Ok(ssd)
     }
 
-    fn recover(&mut self, look: Look, erases: Option<u32>) -> Option<RecoveryReport> {
+    fn recover(&mut self, look: Look, kept: &[Record], erases: Option<u32>) -> Option<RecoveryReport> {
         let Self { flash, schemes, collect, durability, .. } = self;
-        Recovery { flash, schemes, collect, durability }.run(look, erases)
+        Recovery { flash, schemes, collect, durability, kept }.run(look, erases)
     }
 
     /// The recovery is over: the drive begins to work.
@@ -90,12 +91,18 @@ impl Ssd {
         let (at, digest) = (self.now(), self.digest);
         let accounts = self.flash.accounts();
         let (on_link, controller) = (self.link_busy_ns(), self.flash.media().controller().cloned());
-        let Self { config, flash, schemes, .. } = self;
+        let Self { config, flash, schemes, buffer, .. } = self;
+        let records = flash.records().to_vec();
         let silicon = flash.into_media().cut_power(protected);
         let mut ssd = Self::assemble(&config, seed, |nand| Media::power_on(nand, silicon))?;
         ssd.schemes.take_over(&schemes);
+        // What a read-only drive has no page for is kept beside the flash.
+        let mut kept: &[Record] = &[];
+        if protected {
+            (ssd.buffer, kept) = (buffer, &records);
+        }
         ssd.prefer_page_types();
-        let mut report = ssd.recover(Look::Checkpoint, None).unwrap_or_default();
+        let mut report = ssd.recover(Look::Checkpoint, kept, None).unwrap_or_default();
         report.hold_up_ns = hold_up_ns;
         let digest = nandle_random::mix(digest ^ at ^ report.time_ns);
         ssd.flash.carry_over(accounts, at + report.time_ns);
@@ -111,13 +118,16 @@ impl Ssd {
     }
 
     /// Cuts the power: RAM is gone, the flash is left as it was at this instant. With `recovery.plp`
-    /// the capacitors first carry the drive through a flush of everything that it has taken.
+    /// the capacitors first carry the drive through a flush of everything that it has taken; what a read-only drive
+    /// finds no page for is kept by [`Ssd::power_cycle`] alone.
     pub fn cut_power(mut self) -> Silicon {
         let protected = self.config.recovery.plp;
         if protected {
             self.flush_on_capacitors();
         }
-        self.flash.into_media().cut_power(protected)
+        let mut silicon = self.flash.into_media().cut_power(protected);
+        silicon.0.forget_aside();
+        silicon
     }
 
     /// Flushes with what is left of the power; nanoseconds that it took.

@@ -184,6 +184,8 @@ pub(crate) struct Recovery<'a> {
     pub schemes: &'a mut Schemes,
     pub collect: &'a mut Collect,
     pub durability: &'a mut Durability,
+    /// Records that capacitors kept beside the flash, for want of a page: they go on waiting for one.
+    pub kept: &'a [Record],
 }
 
 impl Recovery<'_> {
@@ -198,6 +200,7 @@ impl Recovery<'_> {
             return None;
         }
         let base = self.load_base(&mut scan, p);
+        scan.found.extend(self.kept.iter().map(|&record| (record.seq(), Found::Record(record))));
         scan.found.sort_by_key(|&(seq, _)| seq);
         let of_schemes = scan.found.iter().filter_map(|(_, found)| match found {
             Found::Record(Record::Scheme(record)) => Some(*record),
@@ -210,6 +213,7 @@ impl Recovery<'_> {
         p.step();
         p.report.map = self.map_digest();
         self.restore_blocks(&scan.system);
+        self.kept.iter().for_each(|&record| self.flash.record(record));
         self.schemes.restore(self.flash);
         self.restore_map_cache(p);
         p.step();

@@ -219,13 +219,14 @@ impl Durability {
     }
 
     /// What was decided at `seq` goes to another place than checkpoint pages that wait for it say:
-    /// these are emptied before they are written.
+    /// these are emptied before they are written. A page that collection copies waited when it was new: pages that
+    /// came after it count on it.
     pub(in crate::durability) fn void_checkpoint(&mut self, flash: &mut Flash, seq: u64) {
         let stale: Vec<Kept> = self
             .checkpoint
             .ring
             .iter()
-            .filter(|k| flash.media().program_of(k.ppn).is_some() && flash.array().seq(k.ppn) > seq)
+            .filter(|k| flash.media().program_of(k.ppn).is_some() && k.seq > seq)
             .copied()
             .collect();
         if stale.is_empty() {
