@@ -93,8 +93,11 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What each client measured, and what the server said of it, by transport; and what echoes took between them.
-fn measure(sets: &[&str]) -> (Vec<(&'static str, Vec<(f64, f64)>)>, Vec<f64>) {
+/// What each client measured, and what the server said of it; by transport.
+type Runs = Vec<(&'static str, Vec<(f64, f64)>)>;
+
+/// Runs of all clients, and what echoes took between them.
+fn measure(sets: &[&str]) -> (Runs, Vec<f64>) {
     let dir = served::temp();
     let mut args =
         vec!["--device", "demo-page", "--nbd", "127.0.0.1:0", "--nvme-tcp", ":0", "--json", "out.json"];

@@ -751,7 +751,6 @@ impl<'a> Replayer<'a> {
     /// # Errors
     /// If the device makes no progress.
     pub fn read_back(&mut self) -> Result<(), Error> {
-        self.show_read_only();
         let Some(oracle) = &mut self.oracle else { return Ok(()) };
         let mut from = 0;
         while let Some((lsn, sectors)) = oracle.touched(from, READ_BACK)
@@ -769,6 +768,9 @@ impl<'a> Replayer<'a> {
                     return Err(Error::Stuck { at_ns: self.ssd.now(), outstanding: self.ssd.outstanding() });
                 };
                 self.ssd.advance(next, &mut self.done);
+            }
+            if self.ssd.is_read_only() {
+                oracle.shows_losses();
             }
             self.done.drain(..).for_each(|completion| oracle.completed(&completion));
             oracle.at_rest();

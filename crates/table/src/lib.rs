@@ -52,7 +52,10 @@ impl Table {
 pub enum Error {
     /// By what the file is.
     #[error(transparent)]
-    Parquet(#[from] parquet::errors::ParquetError),
+    Parquet(parquet::errors::ParquetError),
+    /// By where it is.
+    #[error(transparent)]
+    Io(std::io::Error),
     /// A column is of a type that tables do not have.
     #[error("column {name:?} is {found}, expected {expected}")]
     Type {
@@ -79,4 +82,17 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
+}
+
+impl From<parquet::errors::ParquetError> for Error {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        use parquet::errors::ParquetError::External;
+        match error {
+            External(inner) => match inner.downcast() {
+                Ok(io) => Self::Io(*io),
+                Err(other) => Self::Parquet(External(other)),
+            },
+            other => Self::Parquet(other),
+        }
+    }
 }
