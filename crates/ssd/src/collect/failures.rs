@@ -255,6 +255,11 @@ fn repeat(work: &mut Work<'_>, op: OpId, from: Ppn, to: Ppn, label: u16) {
         .map(|(from, to)| Stood::new(work.flash, from, to))
         .collect();
     work.flash.media_mut().reissue(op, to, label);
+    let [was, is] = [from, to].map(|ppn| work.flash.geometry().block_of(ppn));
+    if work.flash.blocks().awaits_record(was) {
+        // Of what was trimmed since it was ordered, an older version may be on flash.
+        work.flash.space_mut().blocks_mut().await_record(is);
+    }
     work.flash.count_repeated(GroupId::from_number(label));
     all.into_iter().for_each(|stood| follow(work, stood));
 }
