@@ -1,5 +1,6 @@
 //! Goal: every request comes to its end, where much comes together: programs that fail in the step in which others end,
-//! objects in a drive that is full, a power cut amid a repeated program, cold data that is moved into the last room.
+//! objects in a drive that is full, a power cut amid a repeated program, cold data that is moved into the last room; and
+//! what was trimmed meanwhile stays so.
 //! Method: traces that are written here, replayed with the oracle on drives that are just large enough.
 
 use std::fmt::Write as _;
